@@ -1,0 +1,1 @@
+"""Sources of labelled texts: reading, validation, splits."""

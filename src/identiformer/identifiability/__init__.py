@@ -1,0 +1,1 @@
+"""Which attention weights a head could have had for the same output."""
