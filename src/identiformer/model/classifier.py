@@ -40,7 +40,7 @@ class IdentiformerPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Linear layers as in Glorot & Bengio (2010), head by head, so that no setting changes their scale."""
+        """Linear layers as in Glorot & Bengio (2010), head by head: no setting changes their scale."""
         if isinstance(module, nn.Linear):
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
