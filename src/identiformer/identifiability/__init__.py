@@ -1,1 +1,19 @@
 """Which attention weights a head could have had for the same output."""
+
+from identiformer.identifiability.certificate import Certificate, LevelCertificate, Verdict, certify
+from identiformer.identifiability.directions import Directions, Level, directions
+from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.ties import TiedTokens, tied_tokens
+
+__all__ = [
+    "AttentionHead",
+    "Certificate",
+    "Directions",
+    "Level",
+    "LevelCertificate",
+    "TiedTokens",
+    "Verdict",
+    "certify",
+    "directions",
+    "tied_tokens",
+]

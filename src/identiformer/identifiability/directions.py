@@ -1,0 +1,215 @@
+"""In which directions a row of weights may move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.linalg import broadcast, orthonormal, singular_values, svd, triangle
+from identiformer.identifiability.spectrum import centre
+from identiformer.identifiability.ties import equal_tokens
+from identiformer.identifiability.tolerance import ROUNDING, resolution, used_columns
+
+# Numbers held at once for a basis that differs from row to row: 2^24 float64 are 128 MiB.
+_NUMBERS_AT_ONCE = 2**24
+
+
+class Level(StrEnum):
+    """Which other rows of weights are allowed, from the widest to the narrowest."""
+
+    FREE = "free"
+    SIMPLEX = "simplex"
+    GENERATABLE = "generatable"
+
+
+class Directions(NamedTuple):
+    """An orthonormal basis of the directions of a level, for every row.
+
+    - `basis`: `[*batch, n, m]`, $U$. Columns that a row does not have are zero.
+    - `dimension`: `[*batch]`, the number of columns that it has, dim U.
+    """
+
+    basis: Float[Tensor, "*#batch n m"]
+    dimension: Int[Tensor, "*#batch"]
+
+
+class KeySpace(NamedTuple):
+    r"""The differences between keys, in coordinates of their own: $K_c B$ with orthonormal $B$ `[d_k, p]`.
+
+    - `coordinates`: `[*batch, n, p]`, $K B$ with keys that are the same made so exactly. Columns beyond the
+      rank are zero.
+    - `spread`: `[*batch, p]`, the singular values of the centred keys $K_c$.
+    - `dimension`: `[*batch]`, how many of them are more than rounding noise.
+    - `cutoff`: `[*batch]`, up to where they count as that.
+    """
+
+    coordinates: Float[Tensor, "*#batch n p"]
+    spread: Float[Tensor, "*#batch p"]
+    dimension: Int[Tensor, "*#batch"]
+    cutoff: Float[Tensor, "*#batch"]
+
+
+def directions(head: AttentionHead, level: Level) -> Directions:
+    r"""An orthonormal basis of the directions in which the weights can move.
+
+    - `free`: $\mathbb{R}^n$;
+    - `simplex`: $\{v : \sum v = 0\}$;
+    - `generatable`: $\{\mathrm{diag}(a) (K - 1 a^\top K) \theta\}$, the tangent space of
+      $\{\mathrm{softmax}(\text{bias} + K \theta)\}$ at $a$,
+
+    each over the visible tokens. The whole basis is formed here, `n × n` at the first two levels;
+    certificates do without.
+
+    **Returns:** [`Directions`][].
+
+    **Source:** `free`: Brunner et al. 2020 (arXiv 1908.04211), section 3. `simplex` and the role of the key:
+    arXiv 2106.01269, section 3.
+    """
+    if level == Level.FREE:
+        return Directions(torch.diag_embed(head.mask.to(torch.float64)), head.tokens)
+    if level == Level.SIMPLEX:
+        return _simplex(head.mask)
+    return tangents(head.weights, key_space(head, support(head)).coordinates)
+
+
+def support(head: AttentionHead) -> Bool[Tensor, "*#batch n"]:
+    """The tokens whose weight can move with the query: visible, and of a weight that is not exactly zero."""
+    positive = head.weights > 0
+    # The usual case, and then what depends on keys alone is computed once for all rows.
+    return head.mask if bool((positive == head.mask).all()) else positive
+
+
+def key_space(head: AttentionHead, mask: Bool[Tensor, "*#batch n"]) -> KeySpace:
+    r"""The [`KeySpace`][] of the tokens in `mask`.
+
+    A singular value of the centred keys counts if it exceeds
+    $\max(n, d_k) \cdot \varepsilon \cdot \sigma_{\max}(K)$. The scale is that of the keys before centring,
+    since that is the scale of the rounding errors in them: equal keys give no direction.
+    """
+    keys = head.keys.masked_fill(~mask[..., None], 0.0)
+    scale = singular_values(triangle(keys))[..., 0]
+    relative = resolution(mask.sum(dim=-1), used_columns(keys), head.eps)
+    cutoff = torch.maximum(relative, torch.full_like(relative, ROUNDING)) * scale
+    _, spread, basis = svd(triangle(centre(keys, mask)))
+    kept = spread > cutoff[..., None]
+    dimension = kept.sum(dim=-1)
+    most = max(int(dimension.max()), 1)
+    # Measured from one token of the row, so that a part common to all keys costs no accuracy.
+    first = mask.to(torch.int8).argmax(dim=-1)[..., None, None]
+    shifted = keys - keys.gather(-2, first.expand(*keys.shape[:-2], 1, keys.shape[-1]))
+    coordinates = (shifted @ basis[..., :most, :].mT) * kept[..., None, :most]
+    group = equal_tokens((head.keys,), mask, head.eps).group.clamp(min=0)
+    coordinates = coordinates.gather(-2, group[..., None].expand_as(coordinates))
+    return KeySpace(coordinates.masked_fill(~mask[..., None], 0.0), spread, dimension, cutoff)
+
+
+def tangents(
+    weights: Float[Tensor, "*#batch n"],
+    coordinates: Float[Tensor, "*#batch n p"],
+) -> Directions:
+    r"""An orthonormal basis of the directions $\mathrm{diag}(a) (X - 1 a^\top X)$ of a softmax with keys $X$.
+
+    Peaked rows are the difficulty. With weights of 1, 1e-15 and 1e-30, all directions are far smaller than
+    the rounding error of $X - 1 a^\top X$ at the first token, and those of the last token far smaller than
+    those of the second. Two devices keep them:
+
+    - the heaviest token is left out. Its movement is minus the sum of the others', and with keys measured
+      from its key, the mean $a^\top X$ is a sum of small terms only, so that nothing cancels;
+    - the basis of the rest comes from elimination with complete pivoting, in which every row keeps an error
+      relative to its own size, however rows differ in size. Orthogonalising comes after, when columns are of
+      one scale.
+
+    **Arguments:** `weights`: `[*batch, n]`, zero where there is no token; `coordinates`: `[*batch, n, p]`.
+    """
+    heaviest = weights.argmax(dim=-1, keepdim=True)[..., None]
+    shape = broadcast(weights.shape, coordinates.shape[:-1])
+    whole = coordinates.expand(*shape, coordinates.shape[-1])
+    own = whole.gather(-2, heaviest.expand(*shape[:-1], 1, coordinates.shape[-1]))
+    relative = whole - own
+    mean = (weights[..., None] * relative).sum(dim=-2, keepdim=True) / weights.sum(dim=-1)[..., None, None]
+    moves = weights[..., None] * (relative - mean)
+    is_heaviest = torch.zeros(shape, dtype=torch.bool, device=weights.device).scatter(
+        -1, heaviest[..., 0].expand(*shape[:-1], 1), True
+    )
+    lower, dimension = _graded_column_space(moves.masked_fill(is_heaviest[..., None], 0.0))
+    closed = torch.where(is_heaviest[..., None], -lower.sum(dim=-2, keepdim=True), lower)
+    basis = orthonormal(closed)
+    # The columns that a row lacks are the last ones, and arbitrary after the factorisation.
+    present = torch.arange(basis.shape[-1], device=basis.device) < dimension[..., None]
+    return Directions(basis * present[..., None, :], dimension)
+
+
+def in_pieces(
+    compute: Callable[..., tuple[Tensor, ...]], batch: torch.Size, numbers: int, *aligned: Tensor
+) -> tuple[Tensor, ...]:
+    """`compute(*aligned)`, in pieces of the batch whose intermediate results fit into memory.
+
+    **Arguments:**
+
+    - `compute`: takes the tensors, returns tensors that begin with the whole batch.
+    - `batch`: the shape of the batch.
+    - `numbers`: how many numbers one row of the batch makes `compute` hold.
+    - `aligned`: tensors that begin with as many dimensions as `batch` has, each of its size or of size 1.
+    """
+    rows = batch.numel()
+    if rows <= 1 or rows * numbers <= _NUMBERS_AT_ONCE:
+        return compute(*aligned)
+    longest = max(range(len(batch)), key=lambda dimension: batch[dimension])
+    half = batch[longest] // 2
+    pieces: list[tuple[Tensor, ...]] = []
+    for start, length in ((0, half), (half, batch[longest] - half)):
+        part = [t.narrow(longest, start, length) if t.shape[longest] > 1 else t for t in aligned]
+        sizes = torch.Size([*batch[:longest], length, *batch[longest + 1 :]])
+        pieces.append(in_pieces(compute, sizes, numbers, *part))
+    return tuple(torch.cat(both, dim=longest) for both in zip(*pieces, strict=True))
+
+
+def align(tensor: Tensor, batch: torch.Size, own: int) -> Tensor:
+    """`tensor` `[*#batch, ...]` with as many leading dimensions as `batch` has, new ones being of size 1."""
+    missing = len(batch) - (tensor.ndim - own)
+    return tensor[(None,) * missing] if missing else tensor
+
+
+def _simplex(mask: Bool[Tensor, "*#batch n"]) -> Directions:
+    r"""Helmert's basis: column $j$ is $(1, …, 1, -j, 0, …) / \sqrt{j (j + 1)}$ over the visible tokens."""
+    tokens = mask.sum(dim=-1)
+    place = (mask.cumsum(dim=-1) - 1)[..., :, None]
+    column = torch.arange(1, mask.shape[-1], device=mask.device)
+    entries = (place < column).to(torch.float64) - column * (place == column)
+    present = mask[..., :, None] & (column < tokens[..., None, None])
+    return Directions(entries * present / (column * (column + 1)).to(torch.float64).sqrt(), tokens - 1)
+
+
+def _graded_column_space(matrix: Float[Tensor, "*batch n p"]) -> tuple[Tensor, Tensor]:
+    r"""A well-scaled basis `[*batch, n, p]` of the columns of a matrix of rows of any size, and its rank.
+
+    The unit lower triangular factor of $P M Q = L U$ with complete pivoting. Columns beyond the rank are
+    zero.
+
+    **Source:** Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 9.
+    """
+    columns = matrix.shape[-1]
+    lower = torch.zeros_like(matrix)
+    rank = torch.zeros(matrix.shape[:-2], dtype=torch.int64, device=matrix.device)
+    rest = matrix.clone()
+    for step in range(min(matrix.shape[-2:])):
+        size, where = rest.abs().flatten(-2).max(dim=-1)
+        row = (where // columns)[..., None, None]
+        column = (where % columns)[..., None, None]
+        pivots = rest.gather(-2, row.expand(*row.shape[:-1], columns))
+        multipliers = rest.gather(-1, column.expand(*column.shape[:-2], rest.shape[-2], 1))
+        pivot = pivots.gather(-1, column)
+        multipliers = multipliers / pivot.where(pivot != 0, 1.0)
+        lower[..., step] = multipliers[..., 0]
+        rank += size > 0
+        rest = rest - multipliers * pivots
+        # Eliminated exactly, not up to rounding.
+        rest = rest.scatter(-2, row.expand(*row.shape[:-1], columns), 0.0)
+        rest = rest.scatter(-1, column.expand(*column.shape[:-2], rest.shape[-2], 1), 0.0)
+    return lower, rank

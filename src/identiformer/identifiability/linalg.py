@@ -1,0 +1,42 @@
+# pyright: basic
+# torch.linalg and torch.broadcast_shapes carry no type information: this file is where they get theirs.
+"""The matrix factorisations that the package uses, batched."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def svd(
+    matrix: Float[Tensor, "*batch n d"],
+) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch m"], Float[Tensor, "*batch m d"]]:
+    r"""The thin $M = L \, \mathrm{diag}(\sigma) \, R^\top$: $L$, $\sigma$ in descending order, $R^\top$."""
+    left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
+    return left, singular, right
+
+
+def singular_values(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch m"]:
+    """The singular values in descending order."""
+    return torch.linalg.svdvals(matrix)
+
+
+def triangle(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch m d"]:
+    r"""$R$ of the thin $M = Q R$."""
+    return torch.linalg.qr(matrix, mode="r").R
+
+
+def orthonormal(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n m"]:
+    r"""$Q$ of the thin $M = Q R$."""
+    return torch.linalg.qr(matrix).Q
+
+
+def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1) -> Float[Tensor, "*lengths"]:
+    """The Euclidean length of the vectors along a dimension."""
+    return torch.linalg.vector_norm(vectors, dim=dim)
+
+
+def broadcast(*shapes: torch.Size) -> torch.Size:
+    """The shape to which tensors of these shapes broadcast."""
+    return torch.broadcast_shapes(*shapes)

@@ -1,0 +1,87 @@
+"""Tokens that no attention can tell apart."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.linalg import broadcast, lengths
+
+# After sorting, each token is compared with this many successors.
+_WINDOW = 4
+
+
+class TiedTokens(NamedTuple):
+    """Which tokens are tied.
+
+    - `number`: `[*batch]`, how many visible tokens share key and value with another.
+    - `group`: `[*batch, n]`, for each visible token the first token that it is tied to (itself, if that is
+      the first or if there is none); -1 for tokens that are not visible.
+    """
+
+    number: Int[Tensor, "*#batch"]
+    group: Int[Tensor, "*#batch n"]
+
+
+def tied_tokens(head: AttentionHead) -> TiedTokens:
+    r"""The visible tokens that share key and value with another, as a repeated word does without positions.
+
+    A softmax gives them the same weight (up to the bias), but on the simplex only the total of a group is
+    fixed: $v = e_i - e_j$ sums to 0 and $v T = 0$.
+
+    Two vectors are the same if they differ by no more than $4 \varepsilon$ of their length, $\varepsilon$
+    being that of the model's dtype: the room that the same arithmetic needs in another place of a batch.
+
+    **Returns:** [`TiedTokens`][]; its batch is that of keys, values and visibility, without broadcasting to
+    rows.
+    """
+    return equal_tokens((head.keys, head.values), head.mask, head.eps)
+
+
+def equal_tokens(
+    features: tuple[Float[Tensor, "*#batch n _"], ...], mask: Bool[Tensor, "*#batch n"], eps: float
+) -> TiedTokens:
+    """[`tied_tokens`][] for tokens described by any features, all of which must be the same.
+
+    Tokens are sorted along one generic direction, in which equal tokens become neighbours, and compared with
+    their neighbours only: n log n rather than n² comparisons. The comparison itself is that of whole vectors.
+    """
+    shape = broadcast(mask.shape, *(feature.shape[:-1] for feature in features))
+    mask = mask.expand(shape)
+    tokens = shape[-1]
+    position = torch.zeros(shape, dtype=torch.float64, device=mask.device)
+    for feature in features:
+        largest = feature.abs().amax(dim=(-2, -1), keepdim=True)
+        # Any direction will do that is not orthogonal to differences which occur; this one is irrational
+        # throughout.
+        steps = torch.arange(1, feature.shape[-1] + 1, dtype=torch.float64, device=feature.device)
+        direction = torch.cos(math.sqrt(2) * steps * steps + math.sqrt(3))
+        position = position + (feature / largest.where(largest > 0, 1.0)) @ direction
+    # Invisible tokens go to the end, where the mask keeps them from tying.
+    order = position.masked_fill(~mask, torch.inf).argsort(dim=-1, stable=True)
+    seen = mask.gather(-1, order)
+    ranks = torch.arange(tokens, device=mask.device).expand(shape)
+    parent = ranks
+    for offset in range(min(_WINDOW, tokens - 1), 0, -1):
+        same = seen[..., offset:]
+        for feature in features:
+            whole = feature.expand(*shape, feature.shape[-1])
+            left = whole.gather(-2, order[..., :-offset, None].expand(*shape[:-1], -1, feature.shape[-1]))
+            right = whole.gather(-2, order[..., offset:, None].expand(*shape[:-1], -1, feature.shape[-1]))
+            length = torch.maximum(lengths(left), lengths(right))
+            same = same & (lengths(left - right) <= 4 * eps * length)
+        linked = torch.where(same, ranks[..., offset:] - offset, parent[..., offset:])
+        parent = torch.cat([parent[..., :offset], linked], dim=-1)
+    # Follow the links to the head of each chain; every step doubles the distance covered.
+    for _ in range(max(tokens - 1, 1).bit_length()):
+        parent = parent.gather(-1, parent)
+    first = torch.full(shape, tokens, device=mask.device).scatter_reduce(-1, parent, order, reduce="amin")
+    group = torch.empty_like(order).scatter(-1, order, first.gather(-1, parent)).masked_fill(~mask, -1)
+    members = torch.zeros_like(group).scatter_add(-1, group.clamp(min=0), mask.to(group.dtype))
+    shared = mask & (members.gather(-1, group.clamp(min=0)) > 1)
+    return TiedTokens(shared.sum(dim=-1), group)

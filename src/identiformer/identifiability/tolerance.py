@@ -1,0 +1,67 @@
+"""What counts as zero: the one place where the precision of the model decides about rank."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.linalg import lengths
+
+# What the arithmetic here may lose, relative to its greatest terms, as opposed to that of the model.
+ROUNDING = 32 * torch.finfo(torch.float64).eps
+
+
+def resolution(
+    rows: Int[Tensor, "*#batch"], columns: Int[Tensor, "*#batch"], eps: float
+) -> Float[Tensor, "*#batch"]:
+    r"""The relative size below which a singular value counts as zero: $\max(\text{shape}) \cdot \varepsilon$.
+
+    Capped at $\max(4 \varepsilon, 10^{-3})$. In bfloat16, $\max(\text{shape}) \cdot \varepsilon$ passes 1 at
+    128 tokens and would call every matrix zero, though rounding moves its singular values by a few
+    $\varepsilon \sigma_{\max}$ at most. For float32 the cap is out of reach below 8000 tokens.
+
+    **Arguments:** `rows`, `columns`: the shape of the matrix, without padding; `eps`: of the model's dtype.
+
+    **Source:** the rule is that of `numpy.linalg.matrix_rank`; Golub and Van Loan, Matrix Computations,
+    5.4.1.
+    """
+    return (torch.maximum(rows, columns) * eps).clamp(max=max(4 * eps, 1e-3)).to(torch.float64)
+
+
+def used_columns(
+    matrix: Float[Tensor, "*#batch n d"], mask: Bool[Tensor, "*#batch n"] | None = None
+) -> Int[Tensor, "*#batch"]:
+    """The number of columns that are not zero (in the rows of `mask`), so that padding does not count."""
+    filled = matrix != 0
+    if mask is not None:
+        filled = filled & mask[..., None]
+    return filled.any(dim=-2).sum(dim=-1)
+
+
+def output_cutoff(head: AttentionHead, greatest: Float[Tensor, "*#batch"]) -> Float[Tensor, "*#batch"]:
+    r"""Singular values of $T^\top U$ up to this count as zero, at every level:
+
+    $$\tau = \max(n, d_e) \cdot \varepsilon \cdot \sigma_{\max}(T),$$
+
+    with the visible tokens for $n$, and for $d_e$ the columns of $D$ (of $V$ where there is no $D$) that are
+    not zero. The scale is that of $T$, not of $T^\top U$: where all tokens have the same $T$, $T^\top U$ on
+    the simplex is nothing but rounding noise, and compared with itself it would have full rank. With one
+    $\tau$ for all levels their nullities are nested, by interlacing.
+
+    Where the product $V D$ cancels, $\sigma_{\max}(T)$ may itself be noise. $\tau$ is therefore at least
+    $\varepsilon \sum_j \|V_{:j}\| \|D_{j:}\|$, the error of that product in the model's precision.
+
+    **Arguments:** `greatest`: $\sigma_{\max}(T)$.
+    """
+    projection = head.output_projection
+    values = head.values.masked_fill(~head.mask[..., None], 0.0)
+    columns = used_columns(values if projection is None else projection)
+    cutoff = resolution(head.tokens, columns, head.eps) * greatest
+    # Our own arithmetic needs a few roundings too, which matters for tiny float64 heads only.
+    cutoff = torch.maximum(cutoff, ROUNDING * greatest)
+    if projection is None:
+        return cutoff
+    product = (lengths(values, dim=-2) * lengths(projection, dim=-1)).sum(dim=-1)
+    return torch.maximum(cutoff, max(head.eps, ROUNDING) * product)

@@ -1,0 +1,69 @@
+"""The worked cases that the project shares, one by one and all in one batch."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from identiformer.identifiability import AttentionHead, Level, Verdict, certify
+
+GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden" / "heads.json"
+CASES = json.loads(GOLDEN.read_text())["cases"] if GOLDEN.exists() else []
+NAMES = [case["name"] for case in CASES]
+
+pytestmark = pytest.mark.skipif(not CASES, reason=f"the worked cases are not here: {GOLDEN}")
+
+
+def tensor(numbers) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def build(case):
+    projection, visible = case["output_projection"], case["visible"]
+    return AttentionHead.from_query(
+        tensor(case["query"]),
+        tensor(case["keys"]),
+        tensor(case["values"]),
+        None if projection is None else tensor(projection),
+        None if visible is None else torch.tensor(visible),
+        float(case["scaling"]),
+    )
+
+
+@pytest.fixture(scope="module")
+def together():
+    """All cases in one padded batch."""
+    return AttentionHead.stack([build(case) for case in CASES])
+
+
+def check_certificate(case, certificate, at=()):
+    expected = case["expected"]
+    for level in Level:
+        assert int(certificate[level].nullity[at]) == expected[level]["nullity"], level
+    generatable = certificate.generatable
+    assert int(generatable.directions[at]) == expected["generatable"]["directions"]
+    is_global = int(generatable.verdict[at]) == Verdict.GLOBAL
+    assert is_global == expected["generatable"]["globally_certified"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_weights_and_certificate(case):
+    head = build(case)
+    torch.testing.assert_close(head.weights, tensor(case["expected"]["weights"]), atol=1e-8, rtol=0)
+    check_certificate(case, certify(head))
+
+
+def test_certificates_of_all_cases_in_one_batch(together):
+    certificate = certify(together)
+    for i, case in enumerate(CASES):
+        weights = tensor(case["expected"]["weights"])
+        torch.testing.assert_close(together.weights[i, : len(weights)], weights, atol=1e-8, rtol=0)
+        check_certificate(case, certificate, i)
+        alone = certify(build(case))
+        for level in Level:
+            torch.testing.assert_close(
+                certificate[level].margin[i], alone[level].margin, atol=1e-10, rtol=1e-6
+            )
+        assert int(certificate.tied_tokens[i]) == int(alone.tied_tokens)
+        assert int(certificate.tokens[i]) == int(alone.tokens)
