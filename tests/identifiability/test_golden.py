@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from identiformer.identifiability import AttentionHead, Level, Verdict, certify
+from identiformer.identifiability import (
+    AttentionHead,
+    Level,
+    Verdict,
+    certify,
+    effective_attention,
+    possible_tops,
+    weight_intervals,
+)
 
 GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden" / "heads.json"
 CASES = json.loads(GOLDEN.read_text())["cases"] if GOLDEN.exists() else []
@@ -67,3 +75,31 @@ def test_certificates_of_all_cases_in_one_batch(together):
             )
         assert int(certificate.tied_tokens[i]) == int(alone.tied_tokens)
         assert int(certificate.tokens[i]) == int(alone.tokens)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_effective_attention(case):
+    effective = effective_attention(build(case))
+    torch.testing.assert_close(effective, tensor(case["expected"]["effective"]), atol=1e-8, rtol=0)
+
+
+def test_effective_attention_of_all_cases_in_one_batch(together):
+    effective = effective_attention(together)
+    for row, case in zip(effective, CASES, strict=True):
+        expected = tensor(case["expected"]["effective"])
+        torch.testing.assert_close(row[: len(expected)], expected, atol=1e-8, rtol=0)
+        assert (row[len(expected) :] == 0).all()
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=NAMES)
+@pytest.mark.parametrize("padded", [False, True], ids=["alone", "padded"])
+def test_intervals_and_tops(index, padded, together):
+    expected = CASES[index]["expected"]
+    head = together[index] if padded else build(CASES[index])
+    intervals = weight_intervals(head)
+    tokens = len(expected["weights"])
+    for bound, numbers in zip(intervals, expected["intervals"], strict=True):
+        torch.testing.assert_close(bound[:tokens], tensor(numbers), atol=1e-8, rtol=0)
+        assert (bound[tokens:] == 0).all()
+    assert possible_tops(head) == expected["possible_tops"]
+    assert possible_tops(head, intervals=intervals) == expected["possible_tops"]

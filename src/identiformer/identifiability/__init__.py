@@ -2,7 +2,9 @@
 
 from identiformer.identifiability.certificate import Certificate, LevelCertificate, Verdict, certify
 from identiformer.identifiability.directions import Directions, Level, directions
+from identiformer.identifiability.effective import effective_attention
 from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
 from identiformer.identifiability.ties import TiedTokens, tied_tokens
 
 __all__ = [
@@ -13,7 +15,11 @@ __all__ = [
     "LevelCertificate",
     "TiedTokens",
     "Verdict",
+    "WeightIntervals",
     "certify",
     "directions",
+    "effective_attention",
+    "possible_tops",
     "tied_tokens",
+    "weight_intervals",
 ]

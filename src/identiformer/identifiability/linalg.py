@@ -40,3 +40,8 @@ def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1) -> Float[Tensor, 
 def broadcast(*shapes: torch.Size) -> torch.Size:
     """The shape to which tensors of these shapes broadcast."""
     return torch.broadcast_shapes(*shapes)
+
+
+def complement(basis: Float[Tensor, "n c"]) -> Float[Tensor, "n m"]:
+    """An orthonormal basis of what is orthogonal to the orthonormal columns of `basis`."""
+    return torch.linalg.qr(basis, mode="complete").Q[:, basis.shape[-1] :]
