@@ -1,3 +1,65 @@
 """Text classifiers whose attention is identifiable, and audits that tell where attention is not."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from identiformer.registration import register
+
+if TYPE_CHECKING:
+    from identiformer.errors import InputError
+    from identiformer.evaluation import classification_metrics
+    from identiformer.explanation import Explanation, explain
+    from identiformer.loading import load_classifier
+    from identiformer.model import (
+        IdentiformerConfig,
+        IdentiformerForSequenceClassification,
+        IdentiformerModel,
+    )
+    from identiformer.prediction import predict_probabilities
+    from identiformer.settings import TrainingSettings
+    from identiformer.training import train
+
 __version__ = "0.1.0"
+
+# Imported when first used, so that the command line starts fast: name -> module.
+_MODULES = {
+    "Explanation": "explanation",
+    "IdentiformerConfig": "model",
+    "IdentiformerForSequenceClassification": "model",
+    "IdentiformerModel": "model",
+    "InputError": "errors",
+    "TrainingSettings": "settings",
+    "classification_metrics": "evaluation",
+    "explain": "explanation",
+    "load_classifier": "loading",
+    "predict_probabilities": "prediction",
+    "train": "training",
+}
+
+__all__ = [
+    "Explanation",
+    "IdentiformerConfig",
+    "IdentiformerForSequenceClassification",
+    "IdentiformerModel",
+    "InputError",
+    "TrainingSettings",
+    "__version__",
+    "classification_metrics",
+    "explain",
+    "load_classifier",
+    "predict_probabilities",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+register()

@@ -1,15 +1,22 @@
-"""The classifier: a transformers model, known to its Auto classes once this package is imported."""
+"""The classifier: a transformers model. Names are imported when first used, since torch takes seconds to import."""
 
-# transformers is typed in part only; what it gives is annotated where it matters.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportPrivateUsage=false
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
-
-from identiformer.model.classifier import IdentiformerForSequenceClassification, IdentiformerModel
-from identiformer.model.configuration import IdentiformerConfig
-
-AutoConfig.register("identiformer", IdentiformerConfig)
-AutoModel.register(IdentiformerConfig, IdentiformerModel)
-AutoModelForSequenceClassification.register(IdentiformerConfig, IdentiformerForSequenceClassification)
+if TYPE_CHECKING:
+    from identiformer.model.classifier import IdentiformerForSequenceClassification, IdentiformerModel
+    from identiformer.model.configuration import IdentiformerConfig
 
 __all__ = ["IdentiformerConfig", "IdentiformerForSequenceClassification", "IdentiformerModel"]
+
+_MODULES = {
+    "IdentiformerConfig": "configuration",
+    "IdentiformerForSequenceClassification": "classifier",
+    "IdentiformerModel": "classifier",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSequenceClassification
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -245,3 +246,9 @@ class IdentiformerForSequenceClassification(IdentiformerPreTrainedModel):
         batch, length = hidden_states.shape[:2]
         row = pooled_index((batch, length), attention_mask, hidden_states.device)
         return hidden_states[torch.arange(batch, device=row.device), row]
+
+
+AutoModel.register(IdentiformerConfig, IdentiformerModel, exist_ok=True)
+AutoModelForSequenceClassification.register(
+    IdentiformerConfig, IdentiformerForSequenceClassification, exist_ok=True
+)

@@ -3,12 +3,13 @@
 # transformers is typed in part only; what it gives is annotated where it matters.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportPrivateUsage=false
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: @strict checks values against the types themselves.
 
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.models.auto.configuration_auto import AutoConfig
 
 
 @strict
@@ -46,11 +47,12 @@ class IdentiformerConfig(PreTrainedConfig):
         classifier_dropout: Dropout before the classifier; `None` means `hidden_dropout_prob`.
         max_position_embeddings: The most tokens that a text may have, special ones included.
         type_vocab_size: Number of segments: 2, a text and its pair.
+        takes_text_pair: Whether it was trained on pairs of texts; the commands ask for them then.
         initializer_range: Standard deviation of the initial embeddings.
         layer_norm_eps: Added to the variance in layer normalisation.
 
     Raises:
-        ValueError: For sizes that cannot be; the message names the settings and their values.
+        StrictDataclassError: (of huggingface_hub) For settings that cannot be; the message names them.
     """
 
     model_type = "identiformer"
@@ -73,6 +75,7 @@ class IdentiformerConfig(PreTrainedConfig):
     classifier_dropout: float | int | None = None
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
+    takes_text_pair: bool = False
     initializer_range: float = 0.1
     layer_norm_eps: float = 1e-5
     pad_token_id: int | None = 0
@@ -116,3 +119,6 @@ class IdentiformerConfig(PreTrainedConfig):
             probability = getattr(self, name)
             if probability is not None and not 0 <= probability < 1:
                 raise ValueError(f"{name} is {probability}; it must be at least 0 and below 1")
+
+
+AutoConfig.register(IdentiformerConfig.model_type, IdentiformerConfig, exist_ok=True)

@@ -1,0 +1,47 @@
+"""Options that several commands share, and what they print."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class OnBadRow(StrEnum):
+    """What becomes of rows that cannot be used."""
+
+    ERROR = "error"
+    SKIP = "skip"
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="A .csv, .tsv, .jsonl, .json or .parquet file (each also .gz), a folder with train/valid/test files, "
+        "hf:NAME[/CONFIG], demo:reviews or demo:docstrings."
+    ),
+]
+Model = Annotated[str, typer.Argument(help="A model folder, as train writes it, or a hub name.")]
+TextColumn = Annotated[str | None, typer.Option(help="The column that holds the texts.")]
+LabelColumn = Annotated[str | None, typer.Option(help="The column that holds the labels.")]
+TextPairColumn = Annotated[
+    str | None, typer.Option(help="The column that holds the second text of each row.")
+]
+BadRow = Annotated[
+    OnBadRow,
+    typer.Option("--on-bad-row", help="Stop at rows that cannot be used, or leave them out and count them."),
+]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, as JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what stands at the output.")]
+Split = Annotated[
+    str | None, typer.Option(help="The split of a folder or a hub data set: train, valid or test.")
+]
+BatchSize = Annotated[int, typer.Option(min=1, help="Texts at once.")]
+
+
+def say(sentence: str) -> None:
+    """Say something to the user; standard output is for results."""
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,0 +1,89 @@
+"""`identiformer predict`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from identiformer.cli.options import (
+    BadRow,
+    BatchSize,
+    Model,
+    OnBadRow,
+    Overwrite,
+    Split,
+    TextColumn,
+    TextPairColumn,
+    say,
+)
+from identiformer.errors import InputError
+
+
+def predict(
+    model: Model,
+    source: Annotated[
+        str | None, typer.Argument(help="Texts: a file, a folder or a name, as train takes them.")
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="A text, in place of SOURCE; may be given again.")
+    ] = None,
+    text_pair: Annotated[
+        list[str] | None, typer.Option(help="The pair of each --text, in their order.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this .csv, .jsonl or .parquet file.")
+    ] = None,
+    split: Split = None,
+    text_column: TextColumn = None,
+    text_pair_column: TextPairColumn = None,
+    on_bad_row: BadRow = OnBadRow.ERROR,
+    batch_size: BatchSize = 64,
+    overwrite: Overwrite = False,
+) -> None:
+    """Label the texts of SOURCE, or each --text, in their order; JSON lines unless --output says otherwise."""
+    if (source is None) == (not text):
+        raise InputError("give either a SOURCE of texts or --text")
+    from identiformer.cli.progress import progress_bar
+    from identiformer.output import refuse_existing
+    from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
+    from identiformer.scoring import Columns
+    from identiformer.scoring import predict as run
+
+    if output is not None:
+        check_ending(output)
+        refuse_existing(output, overwrite)
+    with progress_bar("predicting") as progress:
+        if source is not None:
+            predictions = run(
+                model,
+                source,
+                split=split,
+                columns=Columns(text_column, None, text_pair_column),
+                on_bad_row=on_bad_row.value,
+                batch_size=batch_size,
+                say=say,
+                progress=progress,
+            )
+        else:
+            predictions = _given(model, text or [], text_pair, batch_size)
+        if output is None:
+            write_json_lines(predictions, sys.stdout)
+        else:
+            count = write_predictions(predictions, output)
+            say(f"{count} predictions: {output}")
+
+
+def _given(model: str, texts: list[str], text_pairs: list[str] | None, batch_size: int):
+    from identiformer.loading import load_classifier
+    from identiformer.scoring import check_pair, predict_texts
+
+    if text_pairs and len(text_pairs) != len(texts):
+        raise InputError(
+            f"{len(texts)} --text and {len(text_pairs)} --text-pair: give one pair for each text"
+        )
+    classifier, tokenizer = load_classifier(model)
+    check_pair(classifier, bool(text_pairs))
+    return predict_texts(classifier, tokenizer, texts, text_pairs or None, batch_size=batch_size)

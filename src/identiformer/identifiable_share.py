@@ -1,0 +1,66 @@
+"""The share of texts for which a model's attention is identifiable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from identiformer.capture import capture
+from identiformer.identifiability import Level, Verdict, certify
+
+
+def identifiable_share(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None = None,
+    *,
+    batch_size: int = 64,
+) -> dict[str, Any]:
+    """For which share of texts the weights behind the prediction are the only ones that give the heads' outputs.
+
+    A text counts at a level if the first token's row of every head of the last layer is identifiable there:
+    verdict `global` at `free` and `simplex`, `global` or `local` at `generatable` (IDENTIFIABILITY.md). Each head
+    is certified from its own output; the layer, which adds the heads, fixes less.
+
+    Args:
+        model: An identiformer.
+        tokenizer: Its tokenizer.
+        texts: `N` texts.
+        text_pairs: The second text of each, where the model was trained on pairs.
+        batch_size: Texts at once.
+
+    Returns:
+        `share`: for each level the share of texts; `tied`: the share of texts in which tokens have equal keys and
+        values (repeated words, in a model without positions); `longest`: the most tokens of a text that is
+        identifiable on the simplex, 0 where there is none.
+    """
+    identifiable: dict[str, list[np.ndarray]] = {level.value: [] for level in Level}
+    tied: list[np.ndarray] = []
+    tokens: list[np.ndarray] = []
+    # Texts of similar length together: the least padding.
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        inputs = tokenizer(
+            [texts[i] for i in chosen],
+            None if text_pairs is None else [text_pairs[i] for i in chosen],
+            truncation=True,
+            padding=True,
+            return_tensors="pt",
+        ).to(model.device)
+        certificate = certify(capture(model, dict(inputs))[-1].heads)
+        for level in Level:
+            unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]
+            identifiable[level.value].append(unique.flatten(1).all(dim=1).cpu().numpy())
+        tied.append((certificate.tied_tokens > 0).flatten(1).any(dim=1).cpu().numpy())
+        tokens.append(inputs["attention_mask"].sum(dim=1).cpu().numpy())
+    on_simplex = np.concatenate(identifiable[Level.SIMPLEX.value])
+    return {
+        "share": {level: float(np.concatenate(parts).mean()) for level, parts in identifiable.items()},
+        "tied": float(np.concatenate(tied).mean()),
+        "longest": int(np.concatenate(tokens)[on_simplex].max(initial=0)),
+    }

@@ -1,0 +1,115 @@
+"""Output that appears under its final name only when it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from identiformer.errors import InputError
+
+
+def refuse_existing(path: Path, overwrite: bool, option: str = "--output") -> None:
+    """Raise an `InputError` if `path` holds something and may not be written over."""
+    if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    raise InputError(f"{path} exists already: give another {option}, or --overwrite to replace it")
+
+
+@contextmanager
+def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file that takes the name `path` only when the block ends without an error.
+
+    Args:
+        path: The final name; its folder is made where it is missing.
+        mode: `w` for text in UTF-8, or `wb`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(partial, mode, **text) as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as JSON that any reader takes: UTF-8, no NaN or infinity."""
+    with whole_file(path) as handle:
+        json.dump(value, handle, ensure_ascii=False, allow_nan=False, indent=2)
+        handle.write("\n")
+
+
+class UnfinishedFolder:
+    """The folder `TARGET.unfinished` in which a long run keeps what it has until `TARGET` is whole.
+
+    A run that is killed leaves it behind, and can go on from it. One run at a time: it is locked.
+
+    Args:
+        target: The final folder.
+        overwrite: Replace `target`, and whatever an earlier run left unfinished.
+        resume: Go on with what an earlier run left unfinished.
+
+    Raises:
+        InputError: If `target` exists, another run is at work, or an unfinished run is in the way.
+    """
+
+    def __init__(self, target: Path, *, overwrite: bool, resume: bool):
+        self.target = target
+        self.path = target.with_name(target.name + ".unfinished")
+        self.result = self.path / "result"
+        self._overwrite = overwrite
+        self._resume = resume
+        self._lock = FileLock(target.with_name(target.name + ".lock"))
+
+    def __enter__(self) -> UnfinishedFolder:
+        refuse_existing(self.target, self._overwrite)
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"another run is writing {self.target}: wait for it, or give another --output"
+            ) from None
+        try:
+            # Looked at again: a run that just ended may have made it before the lock was ours.
+            refuse_existing(self.target, self._overwrite)
+            if self.path.exists() and not self._resume:
+                if not self._overwrite:
+                    raise InputError(
+                        f"{self.path} holds a run that was stopped: go on with --resume, "
+                        "or start again with --overwrite"
+                    )
+                shutil.rmtree(self.path)
+            self.path.mkdir(exist_ok=True)
+            shutil.rmtree(self.result, ignore_errors=True)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def finish(self) -> None:
+        """Give the result its final name, in place of what stood there, and remove the rest."""
+        if self.target.exists():
+            shutil.rmtree(self.path / "replaced", ignore_errors=True)
+            os.rename(self.target, self.path / "replaced")
+        os.rename(self.result, self.target)
+        shutil.rmtree(self.path)
+
+    def _release(self) -> None:
+        self._lock.release()
+        Path(self._lock.lock_file).unlink(missing_ok=True)

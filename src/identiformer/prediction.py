@@ -1,0 +1,55 @@
+"""Probabilities of labels for many texts, in the order in which the texts came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def predict_probabilities(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None = None,
+    *,
+    batch_size: int = 64,
+    progress: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Probabilities of each label for each text.
+
+    Args:
+        model: A text classifier.
+        tokenizer: Its tokenizer; texts longer than it allows are truncated.
+        texts: `N` texts.
+        text_pairs: The second text of each, where the model was trained on pairs.
+        batch_size: Texts at once.
+        progress: Called with the number of texts done, batch by batch.
+
+    Returns:
+        `[N, num_labels]`, float64, rows in the order of `texts`, each summing to 1.
+    """
+    import torch
+
+    encoded = tokenizer(
+        list(texts), list(text_pairs) if text_pairs is not None else None, truncation=True, padding=False
+    )
+    lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+    probabilities = np.empty((len(texts), int(model.config.num_labels)))
+    # Texts of similar length together: the least padding.
+    order = np.argsort(lengths, kind="stable")
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        batch = tokenizer.pad(
+            {name: [values[i] for i in rows] for name, values in encoded.items()}, return_tensors="pt"
+        ).to(model.device)
+        with torch.inference_mode():
+            logits = model(**batch).logits
+        probabilities[rows] = logits.double().softmax(dim=-1).cpu().numpy()
+        if progress is not None:
+            progress(len(rows))
+    return probabilities

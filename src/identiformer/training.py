@@ -1,0 +1,230 @@
+"""Training a classifier: from a source of labelled texts to a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedTokenizerBase, TrainerCallback, set_seed
+
+from identiformer.data import TextData, label_names, load_source, split_data
+from identiformer.errors import InputError
+from identiformer.evaluation import classification_metrics
+from identiformer.fitting import Fit, fit
+from identiformer.identifiable_share import identifiable_share
+from identiformer.model import IdentiformerConfig, IdentiformerForSequenceClassification
+from identiformer.model_card import model_card
+from identiformer.output import UnfinishedFolder, whole_file, write_json
+from identiformer.prediction import predict_probabilities
+from identiformer.settings import TrainingSettings
+from identiformer.sizing import identifiable_length_for, size_for
+from identiformer.tokenization import build_tokenizer, covering_length, token_lengths
+
+AUTO_COVERAGE = 0.995  # the share of training texts that `max_length="auto"` leaves whole
+
+Say = Callable[[str], None]
+
+
+def train(
+    source: str,
+    output: str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    say: Say = lambda _: None,
+    callbacks: list[TrainerCallback] | None = None,
+) -> dict[str, Any]:
+    """Train a classifier and write it, with its metrics and its card, to a folder.
+
+    Args:
+        source: Labelled texts, as `load_source` takes them; splits that are missing are split off.
+        output: The model folder to make. A run that is stopped leaves `OUTPUT.unfinished` beside it.
+        settings: See `TrainingSettings`.
+        overwrite: Replace `output`.
+        resume: Go on with a run that was stopped; the result is that of an unbroken run.
+        say: Called with a sentence on every choice made and everything left out.
+        callbacks: Further callbacks of the Trainer, to show progress.
+
+    Returns:
+        The contents of `metrics.json`.
+
+    Raises:
+        InputError: For data, settings or folders that cannot be used.
+    """
+    settings = settings or TrainingSettings()
+    with UnfinishedFolder(Path(output), overwrite=overwrite, resume=resume) as folder:
+        data = split_data(
+            load_source(
+                source,
+                text_column=settings.text_column,
+                label_column=settings.label_column,
+                text_pair_column=settings.text_pair_column,
+                on_bad_row=settings.on_bad_row,
+                need=("train",),
+            ),
+            seed=settings.seed,
+            valid_fraction=settings.valid_fraction,
+            test_fraction=settings.test_fraction,
+        )
+        for note in data.notes:
+            say(note)
+        _check_same_run(folder.path / "run.json", settings, data)
+
+        tokenizer, config = _prepare(settings, data, say)
+        set_seed(settings.seed)  # for the initial weights
+        model = IdentiformerForSequenceClassification(config)
+        encoded = {name: _encode(data.splits[name], tokenizer, config) for name in ("train", "valid")}
+        result = fit(
+            model,
+            tokenizer,
+            encoded["train"],
+            encoded["valid"],
+            settings,
+            folder.path / "checkpoints",
+            callbacks or [],
+        )
+        metrics = _metrics(model, tokenizer, settings, data, result)
+        folder.result.mkdir()
+        model.save_pretrained(folder.result)
+        tokenizer.save_pretrained(folder.result)
+        write_json(folder.result / "metrics.json", metrics)
+        with whole_file(folder.result / "training_log.jsonl") as log:
+            log.writelines(json.dumps(entry) + "\n" for entry in result.log)
+        with whole_file(folder.result / "README.md") as card:
+            card.write(model_card(Path(output).name, source, settings, data, config, metrics))
+        folder.finish()
+    return metrics
+
+
+def _prepare(
+    settings: TrainingSettings, data: TextData, say: Say
+) -> tuple[PreTrainedTokenizerBase, IdentiformerConfig]:
+    """The tokenizer and the configuration that follow from the settings and the training texts."""
+    texts, pairs = _columns(data.splits["train"])
+    tokenizer = build_tokenizer(
+        (text for column in (texts, pairs or []) for text in column),
+        kind=settings.tokenizer,
+        vocab_size=settings.vocab_size,
+        min_frequency=settings.min_frequency,
+    )
+    lengths = token_lengths(tokenizer, texts, pairs)
+    auto = settings.max_length == "auto"
+    max_length = covering_length(lengths, AUTO_COVERAGE) if auto else int(settings.max_length)
+    shortest = 2 + (pairs is not None)
+    if max_length < shortest:
+        raise InputError(f"--max-length is {max_length}: give at least {shortest} (special tokens count)")
+    tokenizer.model_max_length = max_length
+    for name, split in data.splits.items():
+        split_lengths = lengths if name == "train" else token_lengths(tokenizer, *_columns(split))
+        truncated = int((split_lengths > max_length).sum())
+        if truncated:
+            say(
+                f"{truncated} of {len(split)} {name} texts are longer than {max_length} tokens and are truncated"
+            )
+
+    model_settings = dict(settings.model)
+    identifiable_length = settings.identifiable_length
+    if settings.coverage is not None:
+        identifiable_length = identifiable_length_for(lengths, max_length, settings.coverage)
+    if identifiable_length is not None:
+        sizing = size_for(identifiable_length, model_settings)
+        say(sizing.reason)
+        model_settings |= sizing.settings
+    labels = label_names(data)
+    try:
+        config = IdentiformerConfig(
+            **model_settings,
+            vocab_size=len(tokenizer),
+            max_position_embeddings=max_length,
+            takes_text_pair=pairs is not None,
+            id2label=dict(enumerate(labels)),
+            label2id={label: i for i, label in enumerate(labels)},
+            problem_type="single_label_classification",
+        )
+    except StrictDataclassError as error:  # it puts the reason on its last line
+        raise InputError(str(error).strip().splitlines()[-1].strip()) from error
+    return tokenizer, config
+
+
+def _columns(split: Dataset) -> tuple[list[str], list[str] | None]:
+    pairs = list(split["text_pair"]) if "text_pair" in split.column_names else None
+    return list(split["text"]), pairs
+
+
+def _encode(split: Dataset, tokenizer: PreTrainedTokenizerBase, config: IdentiformerConfig) -> Dataset:
+    """Token numbers, label numbers and lengths, as the Trainer takes them."""
+    texts, pairs = _columns(split)
+    encoded = tokenizer(texts, pairs, truncation=True)
+    assert config.label2id is not None
+    return Dataset.from_dict(
+        {
+            "input_ids": encoded["input_ids"],
+            "token_type_ids": encoded["token_type_ids"],
+            "labels": [config.label2id[label] for label in split["label"]],
+            "length": [len(ids) for ids in encoded["input_ids"]],
+        }
+    )
+
+
+def _metrics(
+    model: IdentiformerForSequenceClassification,
+    tokenizer: PreTrainedTokenizerBase,
+    settings: TrainingSettings,
+    data: TextData,
+    result: Fit,
+) -> dict[str, Any]:
+    """The contents of metrics.json (DESIGN.md, "Contracts"), and what share of the test set is identifiable."""
+    assert model.config.label2id is not None
+    scores: dict[str, Any] = {}
+    for name in ("valid", "test"):
+        split = data.splits[name]
+        labels = np.array([model.config.label2id[label] for label in split["label"]])
+        probabilities = predict_probabilities(model, tokenizer, *_columns(split))
+        scores[name] = classification_metrics(probabilities, labels, label_names(data))
+    return {
+        "seed": settings.seed,
+        "examples": {name: len(data.splits[name]) for name in ("train", "valid", "test")},
+        "skipped": data.skipped,
+        "max_length": tokenizer.model_max_length,
+        "epochs": result.epochs,
+        "best_epoch": result.best_epoch,
+        "train_seconds": round(result.seconds, 3),
+        **scores,
+        "identifiable": identifiable_share(model, tokenizer, *_columns(data.splits["test"])),
+    }
+
+
+def _check_same_run(file: Path, settings: TrainingSettings, data: TextData) -> None:
+    """Keep what the run was started with, and refuse to go on with another one's checkpoints."""
+    digest = hashlib.sha256()
+    for name in ("train", "valid", "test"):
+        for part in _cells(data.splits[name]):
+            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    run = {"settings": settings.to_dict(), "data": digest.hexdigest()}
+    if not file.exists():
+        write_json(file, run)
+        return
+    earlier = json.loads(file.read_text(encoding="utf-8"))
+    differing = [
+        name for name, value in run["settings"].items() if earlier["settings"].get(name, value) != value
+    ]
+    if differing:
+        raise InputError(
+            f"the run to resume was started with other settings ({', '.join(differing)}): "
+            "give the same ones, or start again with --overwrite"
+        )
+    if earlier["data"] != run["data"]:
+        raise InputError("the data changed since the run was stopped: start again with --overwrite")
+
+
+def _cells(split: Dataset) -> Iterator[str]:
+    for name in ("text", "text_pair", "label"):
+        if name in split.column_names:
+            yield from split[name]

@@ -1,0 +1,22 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Nothing is fetched in a test; said before any library reads it.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_DATASETS_OFFLINE"] = "1"
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with golden cases and real data that lies beside the project."""
+    if not SHARED.is_dir():
+        pytest.skip(f"needs the folder {SHARED.name} beside the project")
+    return SHARED
