@@ -106,6 +106,8 @@ def _trainer(
         lr_scheduler_type="linear",
         warmup_steps=0.1,  # below 1: a share of all steps
         weight_decay=settings.weight_decay,
+        # The usual 0.999 lets a word that occurs once move thirty times as far as its gradient asks for.
+        adam_beta2=0.98,
         train_sampling_strategy="group_by_length",
         length_column_name="length",
         eval_strategy="epoch",

@@ -31,11 +31,15 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
         path: The final name; its folder is made where it is missing.
         mode: `w` for text in UTF-8, or `wb`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
     try:
-        with open(partial, mode, **text) as handle:
+        handle = open(partial, mode, encoding=encoding, newline=newline)  # noqa: SIM115 (its own errors are the user's, the block's are not)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}): give another path") from error
+    try:
+        with handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
@@ -66,6 +70,7 @@ class UnfinishedFolder:
     """
 
     def __init__(self, target: Path, *, overwrite: bool, resume: bool):
+        target = target.absolute()
         self.target = target
         self.path = target.with_name(target.name + ".unfinished")
         self.result = self.path / "result"
@@ -75,13 +80,17 @@ class UnfinishedFolder:
 
     def __enter__(self) -> UnfinishedFolder:
         refuse_existing(self.target, self._overwrite)
-        self.target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.target.parent)
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise InputError(
                 f"another run is writing {self.target}: wait for it, or give another --output"
             ) from None
+        except OSError as error:
+            raise InputError(
+                f"{self.target} cannot be written ({error.strerror}): give another --output"
+            ) from error
         try:
             # Looked at again: a run that just ended may have made it before the lock was ours.
             refuse_existing(self.target, self._overwrite)
@@ -113,3 +122,10 @@ class UnfinishedFolder:
     def _release(self) -> None:
         self._lock.release()
         Path(self._lock.lock_file).unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}): give another path") from error

@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # texts done since the last call, texts i
 
 
 @dataclass(frozen=True)
-class Columns:
+class ChosenColumns:
     """Which columns of a source to read; what is `None` is found as `load_source` finds it."""
 
     text: str | None = None
@@ -57,7 +57,7 @@ def evaluate(
     source: str,
     *,
     split: str | None = None,
-    columns: Columns = Columns(),
+    columns: ChosenColumns = ChosenColumns(),
     on_bad_row: Literal["error", "skip"] = "error",
     batch_size: int = 64,
     say: Say = lambda _: None,
@@ -110,7 +110,7 @@ def predict(
     source: str,
     *,
     split: str | None = None,
-    columns: Columns = Columns(),
+    columns: ChosenColumns = ChosenColumns(),
     on_bad_row: Literal["error", "skip"] = "error",
     batch_size: int = 64,
     say: Say = lambda _: None,
@@ -197,7 +197,7 @@ def check_pair(classifier: PreTrainedModel, given: bool) -> None:
 
 def _load(
     source: str,
-    columns: Columns,
+    columns: ChosenColumns,
     labels: Literal["required", "ignore"],
     on_bad_row: Literal["error", "skip"],
     split: str | None,

@@ -50,7 +50,7 @@ class TrainingSettings:
     epochs: int = 12
     patience: int = 4
     batch_size: int = 64
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-4
     weight_decay: float = 0.01
     label_smoothing: float = 0.0
     class_weights: Literal["none", "balanced"] = "none"

@@ -36,7 +36,7 @@ def evaluate(
     from identiformer.cli.progress import progress_bar
     from identiformer.evaluation import metrics_table
     from identiformer.output import refuse_existing, write_json
-    from identiformer.scoring import Columns
+    from identiformer.scoring import ChosenColumns
     from identiformer.scoring import evaluate as run
 
     if json_file is not None:
@@ -46,7 +46,7 @@ def evaluate(
             model,
             source,
             split=split,
-            columns=Columns(text_column, label_column, text_pair_column),
+            columns=ChosenColumns(text_column, label_column, text_pair_column),
             on_bad_row=on_bad_row.value,
             batch_size=batch_size,
             say=say,

@@ -49,7 +49,7 @@ def predict(
     from identiformer.cli.progress import progress_bar
     from identiformer.output import refuse_existing
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
-    from identiformer.scoring import Columns
+    from identiformer.scoring import ChosenColumns
     from identiformer.scoring import predict as run
 
     if output is not None:
@@ -61,7 +61,7 @@ def predict(
                 model,
                 source,
                 split=split,
-                columns=Columns(text_column, None, text_pair_column),
+                columns=ChosenColumns(text_column, None, text_pair_column),
                 on_bad_row=on_bad_row.value,
                 batch_size=batch_size,
                 say=say,

@@ -68,7 +68,7 @@ class IdentiformerConfig(PreTrainedConfig):
     position_embedding: Literal["learned", "none"] = "learned"
     intermediate_size: int = 256
     hidden_act: str = "gelu"
-    embedding_dropout_prob: float | int = 0.3
+    embedding_dropout_prob: float | int = 0.5
     token_dropout_prob: float | int = 0.1
     hidden_dropout_prob: float | int = 0.1
     attention_probs_dropout_prob: float | int = 0.1
@@ -76,7 +76,7 @@ class IdentiformerConfig(PreTrainedConfig):
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     takes_text_pair: bool = False
-    initializer_range: float = 0.1
+    initializer_range: float = 0.02
     layer_norm_eps: float = 1e-5
     pad_token_id: int | None = 0
     unk_token_id: int | None = 1

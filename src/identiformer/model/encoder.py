@@ -19,7 +19,11 @@ from identiformer.model.configuration import IdentiformerConfig
 
 
 class IdentiformerEmbeddings(nn.Module):
-    """The sum of word, segment and position embeddings, normalised."""
+    """The sum of word, segment and position embeddings.
+
+    They are not normalised: a word that training hardly saw keeps the small embedding it began with and says
+    little, while normalisation would make it as loud as any other.
+    """
 
     def __init__(self, config: IdentiformerConfig):
         super().__init__()
@@ -33,7 +37,6 @@ class IdentiformerEmbeddings(nn.Module):
             if config.position_embedding == "learned"
             else None
         )
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.embedding_dropout_prob)
 
     def forward(
@@ -63,7 +66,7 @@ class IdentiformerEmbeddings(nn.Module):
         embedded = embedded + self.token_type_embeddings(token_type_ids)
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(position_ids)
-        return self.dropout(self.layer_norm(embedded))
+        return self.dropout(embedded)
 
     def _drop_tokens(self, input_ids: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
         """In training, replace a share of the tokens by `<unk>`, so that no word alone carries a label."""
