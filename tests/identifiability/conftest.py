@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import torch
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Only a module that is imported after the hook gets its checks.
 if "identiformer.identifiability" not in sys.modules:
@@ -18,3 +18,11 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def unhooked():
+    """What users see: their errors come from the package, not from the hook."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)

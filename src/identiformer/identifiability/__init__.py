@@ -1,7 +1,7 @@
 """Which attention weights a head could have had for the same output."""
 
 from identiformer.identifiability.certificate import Certificate, LevelCertificate, Verdict, certify
-from identiformer.identifiability.directions import Directions, Level, directions
+from identiformer.identifiability.directions import Level
 from identiformer.identifiability.effective import effective_attention
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
@@ -10,14 +10,12 @@ from identiformer.identifiability.ties import TiedTokens, tied_tokens
 __all__ = [
     "AttentionHead",
     "Certificate",
-    "Directions",
     "Level",
     "LevelCertificate",
     "TiedTokens",
     "Verdict",
     "WeightIntervals",
     "certify",
-    "directions",
     "effective_attention",
     "possible_tops",
     "tied_tokens",

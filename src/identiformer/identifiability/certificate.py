@@ -133,7 +133,7 @@ def _responses(
     numbers = head.weights.shape[-1] * (4 * keys.coordinates.shape[-1] + head.reduced.shape[-1])
 
     def respond(weights: Tensor, coordinates: Tensor, reduced: Tensor) -> tuple[Tensor, ...]:
-        moves = tangents(weights, coordinates)
+        moves = tangents(weights, coordinates, head.eps)
         return singular_values(reduced.mT @ moves.basis), moves.dimension
 
     aligned = (head.weights, align(keys.coordinates, batch, 2), align(head.reduced, batch, 2))

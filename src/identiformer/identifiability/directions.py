@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.linalg import broadcast, orthonormal, singular_values, svd, triangle
+from identiformer.identifiability.linalg import broadcast, condition, qr, singular_values, svd, triangle
 from identiformer.identifiability.spectrum import centre
 from identiformer.identifiability.ties import equal_tokens
 from identiformer.identifiability.tolerance import ROUNDING, resolution, used_columns
@@ -75,7 +75,7 @@ def directions(head: AttentionHead, level: Level) -> Directions:
         return Directions(torch.diag_embed(head.mask.to(torch.float64)), head.tokens)
     if level == Level.SIMPLEX:
         return _simplex(head.mask)
-    return tangents(head.weights, key_space(head, support(head)).coordinates)
+    return tangents(head.weights, key_space(head, support(head)).coordinates, head.eps)
 
 
 def support(head: AttentionHead) -> Bool[Tensor, "*#batch n"]:
@@ -110,39 +110,46 @@ def key_space(head: AttentionHead, mask: Bool[Tensor, "*#batch n"]) -> KeySpace:
 
 
 def tangents(
-    weights: Float[Tensor, "*#batch n"],
-    coordinates: Float[Tensor, "*#batch n p"],
+    weights: Float[Tensor, "*#batch n"], coordinates: Float[Tensor, "*#batch n p"], eps: float
 ) -> Directions:
     r"""An orthonormal basis of the directions $\mathrm{diag}(a) (X - 1 a^\top X)$ of a softmax with keys $X$.
 
-    Peaked rows are the difficulty. With weights of 1, 1e-15 and 1e-30, all directions are far smaller than
-    the rounding error of $X - 1 a^\top X$ at the first token, and those of the last token far smaller than
-    those of the second. Two devices keep them:
+    With $X_0$ the row of the heaviest token, they are $(I - a 1^\top)$ times the columns of
+    $Y = \mathrm{diag}(a) (X - 1 X_0)$.
 
-    - the heaviest token is left out. Its movement is minus the sum of the others', and with keys measured
-      from its key, the mean $a^\top X$ is a sum of small terms only, so that nothing cancels;
-    - the basis of the rest comes from elimination with complete pivoting, in which every row keeps an error
-      relative to its own size, however rows differ in size. Orthogonalising comes after, when columns are of
-      one scale.
+    Peaked rows are the difficulty. With weights of 1, 1e-15 and 1e-30, all directions are smaller than the
+    rounding error of $X - 1 a^\top X$ at the first token, and those of the last token far smaller than those
+    of the second. In $Y$ the first token is zero and nothing cancels. Where $Y$ is ill-conditioned, a basis
+    of its columns comes from elimination with complete pivoting, in which every row keeps an error relative
+    to its own size, however rows differ in size. What follows deals with columns of one scale.
 
-    **Arguments:** `weights`: `[*batch, n]`, zero where there is no token; `coordinates`: `[*batch, n, p]`.
+    **Arguments:**
+
+    - `weights`: `[*batch, n]`, zero where there is no token.
+    - `coordinates`: `[*batch, n, p]`, $X$, of full column rank but for columns of zeros at the end.
+    - `eps`: of the model's dtype. The basis is exact to well below it.
     """
-    heaviest = weights.argmax(dim=-1, keepdim=True)[..., None]
-    shape = broadcast(weights.shape, coordinates.shape[:-1])
-    whole = coordinates.expand(*shape, coordinates.shape[-1])
-    own = whole.gather(-2, heaviest.expand(*shape[:-1], 1, coordinates.shape[-1]))
-    relative = whole - own
-    mean = (weights[..., None] * relative).sum(dim=-2, keepdim=True) / weights.sum(dim=-1)[..., None, None]
-    moves = weights[..., None] * (relative - mean)
-    is_heaviest = torch.zeros(shape, dtype=torch.bool, device=weights.device).scatter(
-        -1, heaviest[..., 0].expand(*shape[:-1], 1), True
-    )
-    lower, dimension = _graded_column_space(moves.masked_fill(is_heaviest[..., None], 0.0))
-    closed = torch.where(is_heaviest[..., None], -lower.sum(dim=-2, keepdim=True), lower)
-    basis = orthonormal(closed)
-    # The columns that a row lacks are the last ones, and arbitrary after the factorisation.
-    present = torch.arange(basis.shape[-1], device=basis.device) < dimension[..., None]
-    return Directions(basis * present[..., None, :], dimension)
+    batch = broadcast(weights.shape[:-1], coordinates.shape[:-2])
+    width = coordinates.shape[-1]
+    heaviest = weights.argmax(dim=-1)[..., None, None].expand(*batch, 1, width)
+    origin = coordinates.expand(*batch, *coordinates.shape[-2:]).gather(-2, heaviest)
+    share = (weights / weights.sum(dim=-1, keepdim=True))[..., None]
+    moves = share * (coordinates - origin)
+    basis, upper = qr(moves - share * moves.sum(dim=-2, keepdim=True))
+    present = (coordinates != 0).any(dim=-2).expand(*batch, width)
+    dimension = present.sum(dim=-1)
+    # Columns of zeros must not count: something of the size of the others stands in for them.
+    filler = upper.abs().amax(dim=(-2, -1), keepdim=True) * torch.diag_embed((~present).to(torch.float64))
+    graded = ~(condition(upper + filler) * ROUNDING < 0.1 * eps)
+    if bool(graded.any()):
+        lower, dimension[graded] = _graded_column_space(moves[graded])
+        part = share.expand(*batch, -1, 1)[graded]
+        basis[graded], _ = qr(lower - part * lower.sum(dim=-2, keepdim=True))
+    # The columns that a row lacks are the last ones, and arbitrary after the factorisation. Tokens without weight
+    # have not moved, whatever its rounding says.
+    columns = torch.arange(basis.shape[-1], device=basis.device)
+    kept = (columns < dimension[..., None])[..., None, :] & (weights > 0)[..., :, None]
+    return Directions(basis * kept, dimension)
 
 
 def in_pieces(

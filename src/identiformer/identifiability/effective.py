@@ -29,8 +29,7 @@ def effective_attention(head: AttentionHead, keep_sum: bool = False) -> Float[Te
     matrix = centre(head.reduced, head.mask) if keep_sum else head.reduced
     left = spectrum(matrix, cutoff).left
     inside = (left @ (left.mT @ head.weights[..., None]))[..., 0]
-    if not keep_sum:
-        return inside
-    # The ones vector is orthogonal to the centred columns: its share is the mean.
-    mean = head.weights.sum(dim=-1, keepdim=True) / head.tokens[..., None]
-    return (inside + mean).masked_fill(~head.mask, 0.0)
+    if keep_sum:
+        # The ones vector is orthogonal to the centred columns: its share is the mean.
+        inside = inside + head.weights.sum(dim=-1, keepdim=True) / head.tokens[..., None]
+    return inside.masked_fill(~head.mask, 0.0)

@@ -55,8 +55,7 @@ def weight_intervals(head: AttentionHead, tolerance: float = 0.0) -> WeightInter
             # A row seen on the way that gives the token no weight settles its lower bound.
             if least[token] > 0:
                 least = np.minimum(least, polytope.least(token))
-    lower = least
-    return WeightIntervals(_spread(lower, polytope, head), _spread(upper, polytope, head))
+    return WeightIntervals(_spread(least, polytope, head), _spread(upper, polytope, head))
 
 
 def possible_tops(
@@ -85,10 +84,9 @@ def possible_tops(
     tops = at_top(weights)
     if not polytope.is_point:
         heaviest = int(weights.argmax())
-        if intervals is None:
-            floor = float(polytope.least(heaviest)[heaviest])
-        else:
-            floor = float(intervals.lower.max())
+        # No token comes to the top that never reaches what some other token always has.
+        lower = polytope.least(heaviest)[heaviest] if intervals is None else intervals.lower.max()
+        floor = float(lower) - room
         race = RowPolytope(head, tolerance, with_greatest=True)
         for token in np.flatnonzero(~tops).tolist():
             if tops[token]:
@@ -99,7 +97,7 @@ def possible_tops(
                 reach = float(row[token])
             else:
                 reach = float(intervals.upper[polytope.visible[token]])
-            if not tops[token] and reach >= floor - room:
+            if not tops[token] and reach >= floor:
                 tops |= at_top(race.lead(token))
     return [int(token) for token in polytope.visible[tops]]
 

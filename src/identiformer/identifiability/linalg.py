@@ -27,9 +27,19 @@ def triangle(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch m d"]
     return torch.linalg.qr(matrix, mode="r").R
 
 
-def orthonormal(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n m"]:
-    r"""$Q$ of the thin $M = Q R$."""
-    return torch.linalg.qr(matrix).Q
+def qr(
+    matrix: Float[Tensor, "*batch n d"],
+) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch m d"]]:
+    r"""The thin $M = Q R$."""
+    orthonormal, upper = torch.linalg.qr(matrix)
+    return orthonormal, upper
+
+
+def condition(upper: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
+    """An upper bound of the condition number of an upper triangular matrix; NaN or infinity if it is singular."""
+    identity = torch.eye(upper.shape[-1], dtype=upper.dtype, device=upper.device)
+    inverse = torch.linalg.solve_triangular(upper, identity, upper=True)
+    return torch.linalg.matrix_norm(upper) * torch.linalg.matrix_norm(inverse)
 
 
 def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1) -> Float[Tensor, "*lengths"]:

@@ -153,6 +153,8 @@ class RowPolytope:
         solver.setOptionValue("presolve", "off")
         solver.setOptionValue("primal_feasibility_tolerance", _FEASIBILITY)
         solver.setOptionValue("dual_feasibility_tolerance", _FEASIBILITY)
+        # The rows are orthonormal: there is nothing to scale.
+        solver.setOptionValue("simplex_scale_strategy", 0)
         # Another objective leaves the last vertex primal feasible.
         solver.setOptionValue("simplex_strategy", 4)
         solver.passModel(model)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import broadcast, lengths
+from identiformer.identifiability.tolerance import ROUNDING
 
 # After sorting, each token is compared with this many successors.
 _WINDOW = 4
@@ -48,35 +49,39 @@ def equal_tokens(
 ) -> TiedTokens:
     """[`tied_tokens`][] for tokens described by any features, all of which must be the same.
 
-    Tokens are sorted along one generic direction, in which equal tokens become neighbours, and compared with
-    their neighbours only: n log n rather than n² comparisons. The comparison itself is that of whole vectors.
+    Tokens are sorted along one generic direction, in which equal tokens become neighbours. Of neighbours that
+    are close in that direction, whole vectors are compared: about n log n work rather than n².
     """
     shape = broadcast(mask.shape, *(feature.shape[:-1] for feature in features))
-    mask = mask.expand(shape)
     tokens = shape[-1]
+    mask = mask.expand(shape)
     position = torch.zeros(shape, dtype=torch.float64, device=mask.device)
+    reach = 0.0
     for feature in features:
+        size = feature.shape[-1]
         largest = feature.abs().amax(dim=(-2, -1), keepdim=True)
-        # Any direction will do that is not orthogonal to differences which occur; this one is irrational
-        # throughout.
-        steps = torch.arange(1, feature.shape[-1] + 1, dtype=torch.float64, device=feature.device)
+        # Any direction will do that no difference between tokens is orthogonal to; this one is irrational.
+        steps = torch.arange(1, size + 1, dtype=torch.float64, device=feature.device)
         direction = torch.cos(math.sqrt(2) * steps * steps + math.sqrt(3))
         position = position + (feature / largest.where(largest > 0, 1.0)) @ direction
+        # Entries are at most 1 now, so the same vectors are this close.
+        reach += (4 * eps + ROUNDING) * size
     # Invisible tokens go to the end, where the mask keeps them from tying.
-    order = position.masked_fill(~mask, torch.inf).argsort(dim=-1, stable=True)
+    position, order = position.masked_fill(~mask, torch.inf).sort(dim=-1, stable=True)
     seen = mask.gather(-1, order)
-    ranks = torch.arange(tokens, device=mask.device).expand(shape)
-    parent = ranks
+    parent = torch.arange(tokens, device=mask.device).repeat(*shape[:-1], 1)
     for offset in range(min(_WINDOW, tokens - 1), 0, -1):
-        same = seen[..., offset:]
+        close = position[..., offset:] - position[..., :-offset] <= reach
+        pairs = (close & seen[..., offset:]).nonzero(as_tuple=True)
+        batch = pairs[:-1]
+        left, right = order[..., :-offset][pairs], order[..., offset:][pairs]
+        same = torch.ones_like(left, dtype=torch.bool)
         for feature in features:
             whole = feature.expand(*shape, feature.shape[-1])
-            left = whole.gather(-2, order[..., :-offset, None].expand(*shape[:-1], -1, feature.shape[-1]))
-            right = whole.gather(-2, order[..., offset:, None].expand(*shape[:-1], -1, feature.shape[-1]))
-            length = torch.maximum(lengths(left), lengths(right))
-            same = same & (lengths(left - right) <= 4 * eps * length)
-        linked = torch.where(same, ranks[..., offset:] - offset, parent[..., offset:])
-        parent = torch.cat([parent[..., :offset], linked], dim=-1)
+            one, other = whole[(*batch, left)], whole[(*batch, right)]
+            same &= lengths(one - other) <= 4 * eps * torch.maximum(lengths(one), lengths(other))
+        later = parent[..., offset:]
+        later[pairs] = torch.where(same, pairs[-1], later[pairs])
     # Follow the links to the head of each chain; every step doubles the distance covered.
     for _ in range(max(tokens - 1, 1).bit_length()):
         parent = parent.gather(-1, parent)
