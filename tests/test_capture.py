@@ -29,7 +29,7 @@ def encoded(tokenizer: Any, side: str = "right") -> dict[str, torch.Tensor]:
 def test_the_heads_outputs_add_up_to_the_attention_layers_output(settings: dict[str, Any], side: str):
     model, tokenizer = small_classifier(**settings)
     inputs = encoded(tokenizer, side)
-    layers = model.encoder.layers
+    layers: Any = model.encoder.layers
     outputs: dict[int, torch.Tensor] = {}
     hooks = [
         layer.attention.register_forward_hook(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from identiformer.loading import label_list
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -39,7 +41,7 @@ def predict_probabilities(
         list(texts), list(text_pairs) if text_pairs is not None else None, truncation=True, padding=False
     )
     lengths = np.array([len(ids) for ids in encoded["input_ids"]])
-    probabilities = np.empty((len(texts), int(model.config.num_labels)))
+    probabilities = np.empty((len(texts), len(label_list(model))))
     # Texts of similar length together: the least padding.
     order = np.argsort(lengths, kind="stable")
     for start in range(0, len(order), batch_size):

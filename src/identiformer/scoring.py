@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from identiformer.data import TextData, check_labels, load_source
+from identiformer.data import TextData, check_labels, encode_labels, load_source
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list, load_classifier
@@ -88,8 +86,8 @@ def evaluate(
     rows, skipped = check_labels(data.splits[chosen], names, source, on_bad_row)
     for note in data.notes:
         say(note)
-    if skipped:
-        say(f"{skipped} rows with labels that the model does not know were skipped")
+    for reason, count in skipped.items():
+        say(f"{source}: {count} rows left out ({reason})")
     pairs = _pairs(rows, classifier)
     _say_truncated(tokenizer, list(rows["text"]), pairs, say)
     probabilities = predict_probabilities(
@@ -100,9 +98,7 @@ def evaluate(
         batch_size=batch_size,
         progress=lambda done: progress(done, len(rows)),
     )
-    numbers = {name: i for i, name in enumerate(names)}
-    labels = np.array([numbers[label] for label in rows["label"]])
-    return classification_metrics(probabilities, labels, names)
+    return classification_metrics(probabilities, encode_labels(rows, names), names)
 
 
 def predict(

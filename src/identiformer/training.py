@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase, TrainerCallback, set_seed
 
-from identiformer.data import TextData, label_names, load_source, split_data
+from identiformer.data import TextData, encode_labels, label_names, load_source, split_data
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.fitting import Fit, fit
 from identiformer.identifiable_share import identifiable_share
+from identiformer.loading import label_list
 from identiformer.model import IdentiformerConfig, IdentiformerForSequenceClassification
 from identiformer.model_card import model_card
 from identiformer.output import UnfinishedFolder, whole_file, write_json
@@ -80,7 +80,9 @@ def train(
         tokenizer, config = _prepare(settings, data, say)
         set_seed(settings.seed)  # for the initial weights
         model = IdentiformerForSequenceClassification(config)
-        encoded = {name: _encode(data.splits[name], tokenizer, config) for name in ("train", "valid")}
+        encoded = {
+            name: _encode(data.splits[name], tokenizer, label_list(model)) for name in ("train", "valid")
+        }
         result = fit(
             model,
             tokenizer,
@@ -158,16 +160,15 @@ def _columns(split: Dataset) -> tuple[list[str], list[str] | None]:
     return list(split["text"]), pairs
 
 
-def _encode(split: Dataset, tokenizer: PreTrainedTokenizerBase, config: IdentiformerConfig) -> Dataset:
+def _encode(split: Dataset, tokenizer: PreTrainedTokenizerBase, labels: list[str]) -> Dataset:
     """Token numbers, label numbers and lengths, as the Trainer takes them."""
     texts, pairs = _columns(split)
     encoded = tokenizer(texts, pairs, truncation=True)
-    assert config.label2id is not None
     return Dataset.from_dict(
         {
             "input_ids": encoded["input_ids"],
             "token_type_ids": encoded["token_type_ids"],
-            "labels": [config.label2id[label] for label in split["label"]],
+            "labels": encode_labels(split, labels),
             "length": [len(ids) for ids in encoded["input_ids"]],
         }
     )
@@ -181,13 +182,12 @@ def _metrics(
     result: Fit,
 ) -> dict[str, Any]:
     """The contents of metrics.json (DESIGN.md, "Contracts"), and what share of the test set is identifiable."""
-    assert model.config.label2id is not None
+    labels = label_list(model)
     scores: dict[str, Any] = {}
     for name in ("valid", "test"):
         split = data.splits[name]
-        labels = np.array([model.config.label2id[label] for label in split["label"]])
         probabilities = predict_probabilities(model, tokenizer, *_columns(split))
-        scores[name] = classification_metrics(probabilities, labels, label_names(data))
+        scores[name] = classification_metrics(probabilities, encode_labels(split, labels), labels)
     return {
         "seed": settings.seed,
         "examples": {name: len(data.splits[name]) for name in ("train", "valid", "test")},

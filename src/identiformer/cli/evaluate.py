@@ -14,6 +14,7 @@ from identiformer.cli.options import (
     Split,
     TextColumn,
     TextPairColumn,
+    quiet_libraries,
     say,
 )
 
@@ -41,6 +42,7 @@ def evaluate(
 
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")
+    quiet_libraries()
     with progress_bar("scoring") as progress:
         metrics = run(
             model,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from identiformer.cli.options import JsonFile, Model, Overwrite, say
+from identiformer.cli.options import JsonFile, Model, Overwrite, quiet_libraries, say
 from identiformer.errors import InputError
 
 
@@ -35,6 +35,7 @@ def explain(
 
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")
+    quiet_libraries()
     classifier, tokenizer = load_classifier(model)
     check_pair(classifier, text_pair is not None)
     explanation = run(

@@ -45,3 +45,13 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Texts at once.")]
 def say(sentence: str) -> None:
     """Say something to the user; standard output is for results."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def quiet_libraries() -> None:
+    """Keep the progress bars and the advice of the libraries off the terminal: they are not for our user."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    datasets.disable_progress_bars()

@@ -17,6 +17,7 @@ from identiformer.cli.options import (
     Split,
     TextColumn,
     TextPairColumn,
+    quiet_libraries,
     say,
 )
 from identiformer.errors import InputError
@@ -55,6 +56,7 @@ def predict(
     if output is not None:
         check_ending(output)
         refuse_existing(output, overwrite)
+    quiet_libraries()
     with progress_bar("predicting") as progress:
         if source is not None:
             predictions = run(

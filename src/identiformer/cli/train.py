@@ -16,6 +16,7 @@ from identiformer.cli.options import (
     Source,
     TextColumn,
     TextPairColumn,
+    quiet_libraries,
     say,
 )
 from identiformer.errors import InputError
@@ -166,6 +167,7 @@ def train(
     from identiformer.evaluation import metrics_table
     from identiformer.training import train as run
 
+    quiet_libraries()
     with training_progress() as callbacks:
         metrics = run(
             source, output, settings, overwrite=overwrite, resume=resume, say=say, callbacks=callbacks
@@ -174,8 +176,11 @@ def train(
 
     Console().print(metrics_table(metrics["test"]))
     share = metrics["identifiable"]["share"]
-    say(f"identifiable test texts: {share['simplex']:.1%} on the simplex, {share['generatable']:.1%} among")
-    say(f"model: {output}")
+    say(
+        f"attention is identifiable for {share['simplex']:.1%} of the test texts on the simplex, for "
+        f"{share['generatable']:.1%} among the rows that the heads can generate"
+    )
+    say(f"model, card and metrics: {output}")
 
 
 def _max_length(value: str) -> int | Literal["auto"]:
