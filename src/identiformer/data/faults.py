@@ -39,6 +39,14 @@ class Faults:
             f"{reason} in {rows_named(count, self._first[reason])}" for reason, count in self.counts.items()
         )
 
+    def nothing_usable(self) -> InputError:
+        """The error for a source without a single good row."""
+        if not self.counts:
+            return InputError(f"{self.where} has no rows: it needs at least one")
+        return InputError(
+            f"{self.where}: none of its {counted(self.total, 'row')} can be used: {self.described()}"
+        )
+
     def settle(self, on_bad_row: OnBadRow, good: int) -> list[str]:
         """Raise, or say what was left out.
 
@@ -52,12 +60,8 @@ class Faults:
         Raises:
             InputError: if there are bad rows and they are an error, or if no row is good.
         """
-        if good == 0 and not self.counts:
-            raise InputError(f"{self.where} has no rows: it needs some below the names of its columns")
         if good == 0:
-            raise InputError(
-                f"{self.where}: none of its {counted(self.total, 'row')} can be used: {self.described()}"
-            )
+            raise self.nothing_usable()
         if not self.counts:
             return []
         if on_bad_row == "error":

@@ -42,26 +42,35 @@ def label_names(data: TextData) -> list[str]:
     if "label" not in split.column_names:
         raise InputError(f"{data.source} has no labels: name their column with --label-column")
     counts = Counter(column_values(split, "label"))
-    check_trainable(counts, data)
+    everywhere = Counter(counts)
+    for other in data.splits.values():
+        if other is not split and "label" in other.column_names:
+            everywhere.update(column_values(other, "label"))
+    check_trainable(counts, everywhere, data)
     return sort_labels(counts)
 
 
-def check_trainable(counts: Counter[str], data: TextData) -> None:
+def check_trainable(training: Counter[str], everywhere: Counter[str], data: TextData) -> None:
     """Check that a classifier can be trained on labels with these numbers of rows.
+
+    Args:
+        training: the numbers of rows to train on.
+        everywhere: the same for all splits: after a split of few rows, training may well have one row a label.
+        data: where they are from, for messages.
 
     Raises:
         InputError: if there is only one label, or every row has its own.
     """
-    if len(counts) < 2:
+    if len(training) < 2:
         raise InputError(
-            f"{data.source}: every row has the label {listed(counts)}; training needs at least two different labels"
+            f"{data.source}: every row has the label {listed(training)}; training needs at least two different labels"
         )
-    if len(counts) == counts.total():
+    rows = everywhere.total()
+    if len(everywhere) == rows:
         column = f"the column {shown(data.columns.label)}" if data.columns.label else "the label"
         raise InputError(
-            f"{data.source}: each of the {counted(counts.total(), 'row')} has a label of its own "
-            f"({listed(counts, 3)}), so {column} seems to be an id or a measured number: choose another with "
-            "--label-column, or add rows"
+            f"{data.source}: each of the {counted(rows, 'row')} has a label of its own ({listed(everywhere, 3)}), so "
+            f"{column} seems to be an id or a measured number: choose another with --label-column, or add rows"
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from identiformer.data.columns import choose_columns
 from identiformer.data.delimited import Delimited
 from identiformer.data.demos import load_demo
-from identiformer.data.faults import add_counts
+from identiformer.data.faults import Faults, add_counts
 from identiformer.data.files import ENDINGS, format_of, stem_of
 from identiformer.data.hub import SPLIT_NAMES, HubTable, hub_tables
 from identiformer.data.intake import take_in
@@ -105,8 +105,8 @@ def _read(
         notes += table.notes
         if columns is None:
             sample = list(islice(table.rows(), _SAMPLED))
-            if not sample and not table.names:
-                raise InputError(f"{table.where} has no rows: it needs some")
+            if not table.names:
+                raise _nothing_usable(table)
             columns, said = choose_columns(
                 table.names,
                 sample,
@@ -124,6 +124,14 @@ def _read(
         notes += said
         add_counts(data.skipped, faults.counts.items())
     return data
+
+
+def _nothing_usable(table: Table) -> InputError:
+    """Why a source has no columns, as only JSON can: it has no rows, none of them are objects, or all are empty."""
+    faults = Faults(table.where)
+    for row in table.rows():
+        faults.add(row.fault or "an object without keys", row.number, row.line)
+    return faults.nothing_usable()
 
 
 def _columns_of(table: Table, columns: Columns, labels: Labels, notes: list[str]) -> Columns:

@@ -64,7 +64,7 @@ def split_data(
 
     labels = list(column_values(given["train"], "label"))
     counts = Counter(labels)
-    check_trainable(counts, data)
+    check_trainable(counts, counts, data)
     _note_labels(data.source, counts, labels, keys["train"], notes)
     for name in SPLITS[1:]:
         if name in given:
