@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -12,14 +13,13 @@ from torch import Tensor
 from identiformer.identifiability.directions import (
     KeySpace,
     Level,
-    align,
-    in_pieces,
     key_space,
     support,
     tangents,
 )
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import lengths, singular_values
+from identiformer.identifiability.pieces import halves
 from identiformer.identifiability.spectrum import Scale, Spectrum, centre, output_scale, spectrum
 from identiformer.identifiability.ties import tied_tokens
 from identiformer.identifiability.tolerance import ROUNDING
@@ -104,11 +104,34 @@ def certify(head: AttentionHead) -> Certificate:
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3; arXiv 2106.01269, section 3. Exponential
     families: Barndorff-Nielsen, Information and Exponential Families, section 9.1.
     """
+    parts = halves(head)
+    if parts is None:
+        return _certify(head)
+    one, other, dimension = certify(parts.one), certify(parts.other), parts.dimension
+    return Certificate(
+        free=_join(one.free, other.free, dimension),
+        simplex=_join(one.simplex, other.simplex, dimension),
+        generatable=_join(one.generatable, other.generatable, dimension),
+        tokens=torch.cat([one.tokens, other.tokens], dim=dimension),
+        tied_tokens=torch.cat([one.tied_tokens, other.tied_tokens], dim=dimension),
+    )
+
+
+def _join(one: LevelCertificate, other: LevelCertificate, dimension: int) -> LevelCertificate:
+    names = [field.name for field in dataclasses.fields(LevelCertificate)]
+    return LevelCertificate(
+        *(torch.cat([getattr(one, name), getattr(other, name)], dim=dimension) for name in names)
+    )
+
+
+def _certify(head: AttentionHead) -> Certificate:
     scale = output_scale(head)
     centred = spectrum(centre(head.reduced, head.mask), scale.cutoff)
     keys = key_space(head, head.mask)
     moving = support(head)
-    responses, dimension = _responses(head, keys if moving is head.mask else key_space(head, moving))
+    movable = keys if moving is head.mask else key_space(head, moving)
+    basis, dimension = tangents(head.weights, movable.coordinates, head.eps)
+    responses = singular_values(head.reduced.mT @ basis)
 
     free = _nullity(scale.singular, head.tokens, scale)
     # Interlacing says that nullities do not grow; rounding at the cutoff must not say otherwise.
@@ -123,22 +146,6 @@ def certify(head: AttentionHead) -> Certificate:
         tokens=head.tokens.expand(head.batch_shape),
         tied_tokens=tied_tokens(head).number.expand(head.batch_shape),
     )
-
-
-def _responses(
-    head: AttentionHead, keys: KeySpace
-) -> tuple[Float[Tensor, "*batch m"], Int[Tensor, "*batch"]]:
-    r"""At `generatable`, whose basis differs from row to row: singular values of $T^\top U$, and $\dim U$."""
-    batch = head.batch_shape
-    numbers = head.weights.shape[-1] * (4 * keys.coordinates.shape[-1] + head.reduced.shape[-1])
-
-    def respond(weights: Tensor, coordinates: Tensor, reduced: Tensor) -> tuple[Tensor, ...]:
-        moves = tangents(weights, coordinates, head.eps)
-        return singular_values(reduced.mT @ moves.basis), moves.dimension
-
-    aligned = (head.weights, align(keys.coordinates, batch, 2), align(head.reduced, batch, 2))
-    singular, dimension = in_pieces(respond, batch, numbers, *aligned)
-    return singular, dimension
 
 
 def _nullity(
@@ -175,18 +182,15 @@ def _carries_keys(
 ) -> Bool[Tensor, "*#batch"]:
     r"""Whether the columns of $K$ lie in the column space of $[T\ 1]$.
 
-    For each principal direction $b_i$ of the centred keys, the part of $K_c b_i$ (of length $s_i$) outside of
-    that space must be rounding noise: no more than keys may differ by and still count as equal, and also less
-    than $\sqrt\varepsilon \, s_i$, so that a direction which itself is hardly above the noise is not carried
-    by default.
+    Of each principal direction of the centred keys, as a unit vector, the part outside of that space must be
+    rounding noise: no more than what rounding may do to it, and less than $\sqrt\varepsilon$ besides, so that
+    a direction which itself is hardly above the noise is not carried by default.
     """
     columns = centre(keys.coordinates, head.mask)
     inside = centred.left.mT @ columns
     outside = lengths(columns - centred.left @ inside, dim=-2)
-    length = lengths(columns, dim=-2)
     # What our own arithmetic loses where the keys hang on small singular values of T.
     weakest = centred.singular.where(centred.singular > scale.cutoff[..., None], torch.inf)
     hanging = lengths(inside / weakest[..., None], dim=-2) * scale.greatest[..., None]
-    noise = torch.minimum(ROUNDING * hanging, 1e-8 * length)
-    allowed = torch.maximum(torch.minimum(keys.cutoff[..., None], head.eps**0.5 * length), noise)
-    return (outside <= allowed).all(dim=-1)
+    arithmetic = (ROUNDING * (1 + hanging)).clamp(max=1e-8)
+    return (outside <= torch.maximum(keys.noise.clamp(max=head.eps**0.5), arithmetic)).all(dim=-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,9 +14,6 @@ from identiformer.identifiability.linalg import broadcast, condition, qr, singul
 from identiformer.identifiability.spectrum import centre
 from identiformer.identifiability.ties import equal_tokens
 from identiformer.identifiability.tolerance import ROUNDING, resolution, used_columns
-
-# Numbers held at once for a basis that differs from row to row: 2^24 float64 are 128 MiB.
-_NUMBERS_AT_ONCE = 2**24
 
 
 class Level(StrEnum):
@@ -40,19 +36,17 @@ class Directions(NamedTuple):
 
 
 class KeySpace(NamedTuple):
-    r"""The differences between keys, in coordinates of their own: $K_c B$ with orthonormal $B$ `[d_k, p]`.
+    r"""The differences between keys, in coordinates of one scale: $Y = (K - 1 k) B$, orthonormal when centred.
 
-    - `coordinates`: `[*batch, n, p]`, $K B$ with keys that are the same made so exactly. Columns beyond the
-      rank are zero.
-    - `spread`: `[*batch, p]`, the singular values of the centred keys $K_c$.
-    - `dimension`: `[*batch]`, how many of them are more than rounding noise.
-    - `cutoff`: `[*batch]`, up to where they count as that.
+    - `coordinates`: `[*batch, n, p]`, $Y$. Keys that are the same have the same coordinates exactly. Columns
+      beyond the rank are zero.
+    - `noise`: `[*batch, p]`, how far the rounding of keys may have moved each column, which has length 1.
+    - `dimension`: `[*batch]`, the rank.
     """
 
     coordinates: Float[Tensor, "*#batch n p"]
-    spread: Float[Tensor, "*#batch p"]
+    noise: Float[Tensor, "*#batch p"]
     dimension: Int[Tensor, "*#batch"]
-    cutoff: Float[Tensor, "*#batch"]
 
 
 def directions(head: AttentionHead, level: Level) -> Directions:
@@ -103,10 +97,11 @@ def key_space(head: AttentionHead, mask: Bool[Tensor, "*#batch n"]) -> KeySpace:
     # Measured from one token of the row, so that a part common to all keys costs no accuracy.
     first = mask.to(torch.int8).argmax(dim=-1)[..., None, None]
     shifted = keys - keys.gather(-2, first.expand(*keys.shape[:-2], 1, keys.shape[-1]))
-    coordinates = (shifted @ basis[..., :most, :].mT) * kept[..., None, :most]
+    unit = (kept / spread.where(kept, 1.0))[..., :most]
+    coordinates = shifted @ (unit[..., None] * basis[..., :most, :]).mT
     group = equal_tokens((head.keys,), mask, head.eps).group.clamp(min=0)
     coordinates = coordinates.gather(-2, group[..., None].expand_as(coordinates))
-    return KeySpace(coordinates.masked_fill(~mask[..., None], 0.0), spread, dimension, cutoff)
+    return KeySpace(coordinates.masked_fill(~mask[..., None], 0.0), cutoff[..., None] * unit, dimension)
 
 
 def tangents(
@@ -134,7 +129,8 @@ def tangents(
     heaviest = weights.argmax(dim=-1)[..., None, None].expand(*batch, 1, width)
     origin = coordinates.expand(*batch, *coordinates.shape[-2:]).gather(-2, heaviest)
     share = (weights / weights.sum(dim=-1, keepdim=True))[..., None]
-    moves = share * (coordinates - origin)
+    shifted = coordinates - origin
+    moves = share * shifted
     basis, upper = qr(moves - share * moves.sum(dim=-2, keepdim=True))
     present = (coordinates != 0).any(dim=-2).expand(*batch, width)
     dimension = present.sum(dim=-1)
@@ -142,45 +138,14 @@ def tangents(
     filler = upper.abs().amax(dim=(-2, -1), keepdim=True) * torch.diag_embed((~present).to(torch.float64))
     graded = ~(condition(upper + filler) * ROUNDING < 0.1 * eps)
     if bool(graded.any()):
-        lower, dimension[graded] = _graded_column_space(moves[graded])
         part = share.expand(*batch, -1, 1)[graded]
+        lower, dimension[graded] = _graded_column_space(part[..., 0], shifted[graded])
         basis[graded], _ = qr(lower - part * lower.sum(dim=-2, keepdim=True))
     # The columns that a row lacks are the last ones, and arbitrary after the factorisation. Tokens without weight
     # have not moved, whatever its rounding says.
     columns = torch.arange(basis.shape[-1], device=basis.device)
     kept = (columns < dimension[..., None])[..., None, :] & (weights > 0)[..., :, None]
     return Directions(basis * kept, dimension)
-
-
-def in_pieces(
-    compute: Callable[..., tuple[Tensor, ...]], batch: torch.Size, numbers: int, *aligned: Tensor
-) -> tuple[Tensor, ...]:
-    """`compute(*aligned)`, in pieces of the batch whose intermediate results fit into memory.
-
-    **Arguments:**
-
-    - `compute`: takes the tensors, returns tensors that begin with the whole batch.
-    - `batch`: the shape of the batch.
-    - `numbers`: how many numbers one row of the batch makes `compute` hold.
-    - `aligned`: tensors that begin with as many dimensions as `batch` has, each of its size or of size 1.
-    """
-    rows = batch.numel()
-    if rows <= 1 or rows * numbers <= _NUMBERS_AT_ONCE:
-        return compute(*aligned)
-    longest = max(range(len(batch)), key=lambda dimension: batch[dimension])
-    half = batch[longest] // 2
-    pieces: list[tuple[Tensor, ...]] = []
-    for start, length in ((0, half), (half, batch[longest] - half)):
-        part = [t.narrow(longest, start, length) if t.shape[longest] > 1 else t for t in aligned]
-        sizes = torch.Size([*batch[:longest], length, *batch[longest + 1 :]])
-        pieces.append(in_pieces(compute, sizes, numbers, *part))
-    return tuple(torch.cat(both, dim=longest) for both in zip(*pieces, strict=True))
-
-
-def align(tensor: Tensor, batch: torch.Size, own: int) -> Tensor:
-    """`tensor` `[*#batch, ...]` with as many leading dimensions as `batch` has, new ones being of size 1."""
-    missing = len(batch) - (tensor.ndim - own)
-    return tensor[(None,) * missing] if missing else tensor
 
 
 def _simplex(mask: Bool[Tensor, "*#batch n"]) -> Directions:
@@ -193,30 +158,35 @@ def _simplex(mask: Bool[Tensor, "*#batch n"]) -> Directions:
     return Directions(entries * present / (column * (column + 1)).to(torch.float64).sqrt(), tokens - 1)
 
 
-def _graded_column_space(matrix: Float[Tensor, "*batch n p"]) -> tuple[Tensor, Tensor]:
-    r"""A well-scaled basis `[*batch, n, p]` of the columns of a matrix of rows of any size, and its rank.
+def _graded_column_space(
+    weights: Float[Tensor, "rows n"], matrix: Float[Tensor, "rows n p"]
+) -> tuple[Float[Tensor, "rows n p"], Int[Tensor, " rows"]]:
+    r"""A well-scaled basis of the columns of $\mathrm{diag}(a) M$, for weights of any size, and its rank.
 
-    The unit lower triangular factor of $P M Q = L U$ with complete pivoting. Columns beyond the rank are
-    zero.
+    The unit lower triangular factor of $P \, \mathrm{diag}(a) M \, Q = L U$ with complete pivoting. Eliminating
+    multiplies rows of $M$ by quotients in which the weights cancel, so they are left out of it: they choose the
+    pivots and scale $L$. Equal rows of $M$ then eliminate each other exactly. Columns beyond the rank are zero.
 
     **Source:** Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 9.
     """
-    columns = matrix.shape[-1]
+    tokens, columns = matrix.shape[-2:]
     lower = torch.zeros_like(matrix)
-    rank = torch.zeros(matrix.shape[:-2], dtype=torch.int64, device=matrix.device)
-    rest = matrix.clone()
-    for step in range(min(matrix.shape[-2:])):
-        size, where = rest.abs().flatten(-2).max(dim=-1)
-        row = (where // columns)[..., None, None]
-        column = (where % columns)[..., None, None]
-        pivots = rest.gather(-2, row.expand(*row.shape[:-1], columns))
-        multipliers = rest.gather(-1, column.expand(*column.shape[:-2], rest.shape[-2], 1))
-        pivot = pivots.gather(-1, column)
-        multipliers = multipliers / pivot.where(pivot != 0, 1.0)
-        lower[..., step] = multipliers[..., 0]
+    rank = torch.zeros_like(weights[..., 0], dtype=torch.int64)
+    rest = matrix
+    for step in range(min(tokens, columns)):
+        size, where = (weights[..., None] * rest).abs().flatten(-2).max(dim=-1)
+        row, column = (where // columns)[:, None], (where % columns)[:, None]
+        pivots = rest.gather(-2, row[..., None].expand(-1, 1, columns))
+        pivot = pivots.gather(-1, column[..., None])
+        pivot = pivot.where(pivot != 0, 1.0)
+        quotients = rest.gather(-1, column[..., None].expand(-1, tokens, 1)) / pivot
+        heaviest = weights.gather(-1, row)
+        # Finite even where the pivot's weight is subnormal: heavier rows have a quotient of 0 then.
+        ratio = (weights / heaviest.where(heaviest > 0, 1.0)).clamp(max=torch.finfo(weights.dtype).max)
+        lower[..., step] = quotients[..., 0] * ratio
         rank += size > 0
-        rest = rest - multipliers * pivots
+        rest = rest - quotients * pivots
         # Eliminated exactly, not up to rounding.
-        rest = rest.scatter(-2, row.expand(*row.shape[:-1], columns), 0.0)
-        rest = rest.scatter(-1, column.expand(*column.shape[:-2], rest.shape[-2], 1), 0.0)
+        rest = rest.scatter(-2, row[..., None].expand(-1, 1, columns), 0.0)
+        rest = rest.scatter(-1, column[..., None].expand(-1, tokens, 1), 0.0)
     return lower, rank

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.pieces import halves
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 
 
@@ -25,6 +27,10 @@ def effective_attention(head: AttentionHead, keep_sum: bool = False) -> Float[Te
 
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3.2.
     """
+    parts = halves(head)
+    if parts is not None:
+        both = [effective_attention(part, keep_sum) for part in (parts.one, parts.other)]
+        return torch.cat(both, dim=parts.dimension)
     cutoff = output_scale(head).cutoff
     matrix = centre(head.reduced, head.mask) if keep_sum else head.reduced
     left = spectrum(matrix, cutoff).left

@@ -24,6 +24,8 @@ _OWN_DIMENSIONS = {
     "visible": 1,
     "bias": 1,
 }
+# Twice the square of this is finite in float64: singular values of products of two such tensors exist.
+_LARGEST = 1e75
 _Index = int | slice | EllipsisType | Tensor
 
 
@@ -318,12 +320,12 @@ def _check_shapes(given: dict[str, Tensor], scaling: float | Tensor) -> torch.Si
 
 
 def _check_finite(name: str, tensor: Tensor) -> None:
-    finite = torch.isfinite(tensor)
+    finite = tensor.abs() <= _LARGEST
     if not bool(finite.all()):
         where = tuple(int(i) for i in (~finite).nonzero()[0])
         raise InputError(
             f"{name} has shape {_shape(tensor)} and holds {float(tensor[where])} at {where}: "
-            "only what is not visible may hold NaN or infinity"
+            "only what is not visible may hold NaN, infinity, or numbers beyond 1e75"
         )
 
 

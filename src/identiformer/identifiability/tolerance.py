@@ -18,16 +18,16 @@ def resolution(
 ) -> Float[Tensor, "*#batch"]:
     r"""The relative size below which a singular value counts as zero: $\max(\text{shape}) \cdot \varepsilon$.
 
-    Capped at $\max(4 \varepsilon, 10^{-3})$. In bfloat16, $\max(\text{shape}) \cdot \varepsilon$ passes 1 at
-    128 tokens and would call every matrix zero, though rounding moves its singular values by a few
-    $\varepsilon \sigma_{\max}$ at most. For float32 the cap is out of reach below 8000 tokens.
+    Capped at $\max(\varepsilon, 10^{-3})$. In bfloat16, $\max(\text{shape}) \cdot \varepsilon$ passes 1 at
+    128 tokens and would call every matrix zero, though rounding moves its singular values by a fraction of
+    $\varepsilon \sigma_{\max}$. For float32 the cap is out of reach below 8000 tokens.
 
     **Arguments:** `rows`, `columns`: the shape of the matrix, without padding; `eps`: of the model's dtype.
 
     **Source:** the rule is that of `numpy.linalg.matrix_rank`; Golub and Van Loan, Matrix Computations,
     5.4.1.
     """
-    return (torch.maximum(rows, columns) * eps).clamp(max=max(4 * eps, 1e-3)).to(torch.float64)
+    return (torch.maximum(rows, columns) * eps).clamp(max=max(eps, 1e-3)).to(torch.float64)
 
 
 def used_columns(

@@ -1,0 +1,34 @@
+"""Batches that are too large to compute at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from identiformer.identifiability.head import AttentionHead
+
+# Numbers that one step may hold for a batch: 2^24 float64 are 128 MiB.
+_NUMBERS_AT_ONCE = 2**24
+
+
+class Halves(NamedTuple):
+    """A batch in two, and the dimension along which to join again what is computed of either."""
+
+    one: AttentionHead
+    other: AttentionHead
+    dimension: int
+
+
+def halves(head: AttentionHead) -> Halves | None:
+    """The two halves of a batch whose directions and values would not fit into memory; `None` if they do.
+
+    The outermost dimension is split first. It is usually that of texts or heads; rows, which share the keys
+    and values of their head, are the last to be torn apart.
+    """
+    tokens, width = head.keys.shape[-2:]
+    numbers = tokens * (4 * width + 2 * head.values.shape[-1])
+    if head.batch_shape.numel() * numbers <= _NUMBERS_AT_ONCE or head.batch_shape.numel() <= 1:
+        return None
+    dimension = next(i for i, size in enumerate(head.batch_shape) if size > 1)
+    before = (slice(None),) * dimension
+    half = head.batch_shape[dimension] // 2
+    return Halves(head[(*before, slice(None, half))], head[(*before, slice(half, None))], dimension)
