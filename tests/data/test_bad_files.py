@@ -1,6 +1,7 @@
 """Faults of a whole file: always an error of one line that says what, where and how to mend it."""
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,6 +177,12 @@ def test_nothing_there(tmp_path: Path) -> None:
     path = tmp_path / "no.csv"
     assert refusal(path) == f"{path} does not exist: give a file, a folder, hf:NAME or demo:reviews"
     assert refusal("someone/set").endswith("for a data set on the hub write hf:someone/set")
+    for name in ("", "a\nb.csv", "a\x00.csv", "a\udcff.csv"):
+        assert refusal(name).endswith(
+            " is no name of a source: give a file, a folder, hf:NAME or demo:reviews"
+        )
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert refusal(tmp_path / "pipe.csv").endswith("is neither a file nor a folder: save its rows to a file")
 
 
 def test_a_folder_without_splits(write: Write, tmp_path: Path) -> None:

@@ -145,7 +145,9 @@ def test_other_failures_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["hf:", "hf:a/b/c/d", "hf:../x", "hf:a b", "hf:/a", "hf:a//b"])
+@pytest.mark.parametrize(
+    "name", ["hf:", "hf:a/b/c/d", "hf:../x", "hf:a b", "hf:/a", "hf:a//b", "hf:" + "x" * 300]
+)
 def test_malformed_names(name: str) -> None:
     with pytest.raises(InputError, match="is not a hub name: write hf:owner/name or hf:owner/name/config"):
         load_source(name)

@@ -137,6 +137,10 @@ def test_the_demo() -> None:
         ("demo:reviews?rows=many", "demo:reviews?rows=many: rows must be a whole number, not 'many'"),
         ("demo:reviews?rows=-5", "demo:reviews?rows=-5: rows must be a whole number, not '-5'"),
         ("demo:reviews?seed=", "demo:reviews?seed=: seed must be a whole number, not ''"),
+        (
+            "demo:docstrings?packages=0",
+            "demo:docstrings?packages=0: packages must be from 2 to 20, not 0",
+        ),
         ("demo:reviews?rows=3", "demo:reviews?rows=3: rows must be from 20 to 1,000,000, not 3"),
     ],
 )

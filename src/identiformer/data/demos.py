@@ -21,8 +21,7 @@ PARAMETERS = {
     "reviews": {"rows": 3000, "seed": 0},
     "docstrings": {"rows": 3000, "seed": 0, "packages": 6},
 }
-FEWEST_ROWS = 20
-MOST_ROWS = 1_000_000
+LIMITS = {"rows": (20, 1_000_000), "packages": (2, 20)}
 
 
 def load_demo(source: str, on_bad_row: OnBadRow = "error") -> TextData:
@@ -60,10 +59,10 @@ def _parameters(source: str, query: str, defaults: dict[str, int]) -> dict[str, 
         if not (value.isascii() and value.isdigit()) or len(value) > 9:
             raise InputError(f"{source}: {name} must be a whole number, not {shown(value)}")
         values[name] = int(value)
-    if not FEWEST_ROWS <= values["rows"] <= MOST_ROWS:
-        raise InputError(
-            f"{source}: rows must be from {FEWEST_ROWS} to {MOST_ROWS:,}, not {values['rows']:,}"
-        )
+    for name, value in values.items():
+        least, most = LIMITS.get(name, (0, value))
+        if not least <= value <= most:
+            raise InputError(f"{source}: {name} must be from {least} to {most:,}, not {value:,}")
     return values
 
 

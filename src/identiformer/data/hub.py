@@ -26,7 +26,7 @@ SPLIT_NAMES = {
     "dev": "valid",
     "test": "test",
 }
-_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*){0,2}", re.ASCII)
+_NAME = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95}){0,2}", re.ASCII)
 _BATCH = 1000
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -67,6 +69,10 @@ def load_source(
             that cannot be used.
     """
     name = os.fspath(source)
+    if not name or any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        raise InputError(
+            f"{shown(name)} is no name of a source: give a file, a folder, hf:NAME or demo:reviews"
+        )
     if name.startswith("demo:"):
         return load_demo(name, on_bad_row)
     notes: list[str] = []
@@ -156,9 +162,9 @@ def _files(path: Path, name: str) -> dict[str, Path]:
             raise InputError(f"{name} has an ending that is not understood: it must be {ENDINGS}")
         return {"all": path}
     if not path.is_dir():
-        hint = (
-            f"; for a data set on the hub write hf:{name}" if name.count("/") == 1 and "." not in name else ""
-        )
+        if path.exists():
+            raise InputError(f"{name} is neither a file nor a folder: save its rows to a file")
+        hint = f"; for a data set on the hub write hf:{name}" if re.fullmatch(r"[\w-]+/[\w-]+", name) else ""
         raise InputError(f"{name} does not exist: give a file, a folder, hf:NAME or demo:reviews{hint}")
     try:
         usable = sorted(item for item in path.iterdir() if item.is_file() and format_of(item) is not None)
@@ -176,7 +182,7 @@ def _files(path: Path, name: str) -> dict[str, Path]:
             )
         splits[split] = item
     if not splits:
-        there = listed(sorted(item.name for item in path.iterdir()))
+        there = listed(sorted(item.name for item in path.iterdir() if not item.name.startswith(".")))
         raise InputError(
             f"{name} is a folder without a file named train, valid or test ({ENDINGS}): it holds {there}; give one "
             "of the files, or rename it"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from identiformer.data.faults import Faults, add_counts
-from identiformer.data.labels import check_labels, check_trainable, column_values, sort_labels
-from identiformer.data.stratify import assign_groups
+from identiformer.data.labels import check_labels, check_trainable, column_values, encode_labels, sort_labels
+from identiformer.data.stratify import Groups, assign_groups, group_rows
 from identiformer.data.types import SPLITS, TextData
 from identiformer.data.wording import counted, listed
 from identiformer.errors import InputError
@@ -62,14 +62,15 @@ def split_data(
     keys = {name: text_keys(rows) for name, rows in given.items()}
     _leave_out_copies(data.source, given, keys, notes, skipped)
 
-    labels = list(column_values(given["train"], "label"))
-    counts = Counter(labels)
+    counts = Counter(column_values(given["train"], "label"))
     check_trainable(counts, counts, data)
-    _note_labels(data.source, counts, labels, keys["train"], notes)
+    names = sort_labels(counts)
+    groups = group_rows(encode_labels(given["train"], names), keys["train"])
+    _note_labels(data.source, counts, groups, notes)
     for name in SPLITS[1:]:
         if name in given:
             where = f"{data.source} ({name})"
-            given[name], unknown = check_labels(given[name], sort_labels(counts), where, data.on_bad_row)
+            given[name], unknown = check_labels(given[name], names, where, data.on_bad_row)
             add_counts(skipped, unknown.items())
             if unknown:
                 notes.append(
@@ -79,7 +80,7 @@ def split_data(
     fractions = {"valid": valid_fraction, "test": test_fraction}
     wanted = {name: fraction for name, fraction in fractions.items() if name not in given}
     if wanted:
-        places = _carve(data.source, labels, keys["train"], wanted, seed, notes)
+        places = _carve(data.source, names, groups, wanted, seed, notes)
         rows = given["train"]
         for place, name in enumerate(["train", *wanted]):
             given[name] = rows.select(np.flatnonzero(places == place).tolist(), keep_in_memory=True)
@@ -137,9 +138,7 @@ def _leave_out_copies(
             add_counts(skipped, faults.counts.items())
 
 
-def _note_labels(
-    source: str, counts: Counter[str], labels: Sequence[str], keys: NDArray[np.uint64], notes: list[str]
-) -> None:
+def _note_labels(source: str, counts: Counter[str], groups: Groups, notes: list[str]) -> None:
     """Say what about the labels may be a mistake without being an error."""
     if len(counts) > max(20, counts.total() // 2):
         notes.append(
@@ -149,40 +148,27 @@ def _note_labels(
     same = sort_labels(label for label in counts if alike[label.casefold()] > 1)
     if same:
         notes.append(f"{source}: labels that differ only in case are different labels: {listed(same)}")
-    first: dict[int, str] = {}
-    torn = {
-        key for key, label in zip(keys.tolist(), labels, strict=True) if first.setdefault(key, label) != label
-    }
-    if torn:
-        rows = sum(key in torn for key in keys.tolist())
+    torn = groups.labels_of_group > 1
+    if torn.any():
+        texts, rows = int(torn.sum()), int(groups.size[torn].sum())
         notes.append(
-            f"{source}: {counted(len(torn), 'text')} of the training rows ({counted(rows, 'row')}) "
-            f"{'has' if len(torn) == 1 else 'have'} more than one label"
+            f"{source}: {counted(texts, 'text')} of the training rows ({counted(rows, 'row')}) "
+            f"{'has' if texts == 1 else 'have'} more than one label"
         )
 
 
 def _carve(
-    source: str,
-    labels: Sequence[str],
-    keys: NDArray[np.uint64],
-    wanted: dict[str, float],
-    seed: int,
-    notes: list[str],
+    source: str, names: Sequence[str], groups: Groups, wanted: dict[str, float], seed: int, notes: list[str]
 ) -> NDArray[np.int64]:
     """Place each row: 0 for training, then the wanted splits in their order."""
-    names = sort_labels(labels)
-    numbers = {name: number for number, name in enumerate(names)}
-    codes = np.fromiter((numbers[label] for label in labels), np.int64, len(labels))
-    _, groups = np.unique(keys, return_inverse=True)
-    places = assign_groups(codes, groups, tuple(wanted.values()), random.Random(seed))
+    places = assign_groups(groups, tuple(wanted.values()), random.Random(seed))
     missing = [name for place, name in enumerate(wanted, 1) if not (places == place).any()]
     if missing:
         raise InputError(
-            f"{source} has too few different texts ({len(set(groups.tolist())):,} with {counted(len(names), 'label')}) "
-            f"to take a {' and a '.join(missing)} set from them and keep each label in training: add rows"
+            f"{source} has too few different texts ({len(groups.size):,} with {counted(len(names), 'label')}) to take "
+            f"a {' and a '.join(missing)} set from them and keep each label in training: add rows"
         )
-    texts = np.unique(np.stack([codes, groups]), axis=1)[0]
-    alone = [names[code] for code in np.flatnonzero(np.bincount(texts, minlength=len(names)) == 1)]
+    alone = [names[label] for label in np.flatnonzero(groups.groups_of_label == 1).tolist()]
     if alone:
         notes.append(
             f"{source}: {counted(len(alone), 'label')} with a single text, so only in training: {listed(alone)}"

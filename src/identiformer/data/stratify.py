@@ -3,18 +3,61 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Ints = NDArray[np.int64]
 
 
-def assign_groups(
-    codes: NDArray[np.int64], groups: NDArray[np.int64], fractions: tuple[float, ...], chance: random.Random
-) -> NDArray[np.int64]:
+@dataclass(frozen=True)
+class Groups:
+    """Rows that belong together, as arrays, since there can be millions of groups.
+
+    Attributes:
+        of_row: the group of each row, from 0.
+        size: the number of rows of each group.
+        main: the most frequent label of each group. Others are rare: they contradict it on the same text.
+        pair_group: with `pair_label`, every group with every one of its labels.
+        pair_label: see `pair_group`.
+    """
+
+    of_row: Ints
+    size: Ints
+    main: Ints
+    pair_group: Ints
+    pair_label: Ints
+
+    @property
+    def labels_of_group(self) -> Ints:
+        """How many labels each group has."""
+        return np.bincount(self.pair_group)
+
+    @property
+    def groups_of_label(self) -> Ints:
+        """How many groups each label is in."""
+        return np.bincount(self.pair_label)
+
+
+def group_rows(labels: Ints, keys: NDArray[np.uint64]) -> Groups:
+    """Group rows with equal keys.
+
+    Args:
+        labels: the label of each row, from 0.
+        keys: the key of each row.
+    """
+    _, of_row = np.unique(keys, return_inverse=True)
+    many = int(labels.max()) + 1
+    pairs, counts = np.unique(of_row * many + labels, return_counts=True)
+    pair_group, pair_label = np.divmod(pairs, many)
+    # Most frequent label first in each group, the lower one of two that are as frequent.
+    order = np.lexsort((pair_label, -counts, pair_group))
+    _, first = np.unique(pair_group[order], return_index=True)
+    return Groups(of_row, np.bincount(of_row), pair_label[order][first], pair_group, pair_label)
+
+
+def assign_groups(groups: Groups, fractions: tuple[float, ...], chance: random.Random) -> Ints:
     """Place each row in training (0) or in one of the other splits (1, 2, ...), whole groups together.
 
     Groups go one after another to the split that lacks most rows: label by label, large groups first, so that single
@@ -22,8 +65,7 @@ def assign_groups(
     of each label goes to training, which so has every label, and in which large groups weigh least.
 
     Args:
-        codes: the label of each row, from 0.
-        groups: the group of each row, from 0.
+        groups: the rows.
         fractions: the share of rows for each split but training.
         chance: orders groups of the same size.
 
@@ -31,64 +73,52 @@ def assign_groups(
         The place of each row. Each label has a group in training. A split is left empty only if there are too few
         groups to fill it and keep that so.
     """
-    members = _members(codes, groups)
     shares = (1.0 - sum(fractions), *fractions)
-    order = list(range(len(members)))
-    chance.shuffle(order)
-    # A group counts for its most frequent label; the other labels in it are rare, being contradictions.
-    main = [max(sorted(counts), key=counts.__getitem__) for counts in members]
-    order.sort(key=lambda group: (main[group], -members[group].total()))
+    shuffled = list(range(len(groups.size)))
+    chance.shuffle(shuffled)
+    order = np.asarray(shuffled)
+    order = order[np.lexsort((-groups.size[order], groups.main[order]))]
 
-    place = [0] * len(members)
+    place = np.zeros(len(order), np.int64)
     lacking = [0.0] * len(shares)
     last = -1
-    for group in order:
-        first = main[group] != last
-        last = main[group]
+    for group, label, size in zip(
+        order.tolist(), groups.main[order].tolist(), groups.size[order].tolist(), strict=True
+    ):
+        first, last = label != last, label
         if first:
             # What a large group left over must not push a whole other label to one side.
             lacking = [min(1.0, max(-1.0, rows)) for rows in lacking]
-        size = members[group].total()
         lacking = [rows + size * share for rows, share in zip(lacking, shares, strict=True)]
-        chosen = 0 if first else max(range(len(shares)), key=lacking.__getitem__)
+        chosen = 0 if first else lacking.index(max(lacking))
         lacking[chosen] -= size
         place[group] = chosen
-    _keep_labels_in_training(members, place)
-    _fill_empty(members, place, len(shares))
-    return np.asarray(place, np.int64)[groups]
+    _keep_labels_in_training(groups, place)
+    for empty in range(1, len(shares)):
+        if not (place == empty).any():
+            _fill(groups, place, empty)
+    return place[groups.of_row]
 
 
-def _members(codes: NDArray[np.int64], groups: NDArray[np.int64]) -> list[Counter[int]]:
-    """How many rows of each label each group has."""
-    members: list[Counter[int]] = [Counter() for _ in range(int(groups.max()) + 1)]
-    for code, group in zip(codes.tolist(), groups.tolist(), strict=True):
-        members[group][code] += 1
-    return members
-
-
-def _keep_labels_in_training(members: list[Counter[int]], place: list[int]) -> None:
+def _keep_labels_in_training(groups: Groups, place: Ints) -> None:
     """Move a group to training for each label that has none there: one found only in contradictions of another."""
-    there = {code for group, counts in enumerate(members) if place[group] == 0 for code in counts}
-    for group, counts in enumerate(members):
-        if place[group] and not there.issuperset(counts):
-            place[group] = 0
-            there.update(counts)
+    trained = np.zeros(int(groups.pair_label.max()) + 1, bool)
+    trained[groups.pair_label[place[groups.pair_group] == 0]] = True
+    for label in np.flatnonzero(~trained):
+        place[groups.pair_group[groups.pair_label == label][0]] = 0
 
 
-def _fill_empty(members: list[Counter[int]], place: list[int], splits: int) -> None:
-    """Give each empty split the smallest group that can be spared, as happens with few rows."""
-    for empty in range(1, splits):
-        if empty in place:
-            continue
-        sizes = Counter(place)
-        trained = Counter(
-            code for group, counts in enumerate(members) if place[group] == 0 for code in counts
-        )
-        spare = [
-            group
-            for group, counts in enumerate(members)
-            if (all(trained[code] > 1 for code in counts) if place[group] == 0 else sizes[place[group]] > 1)
-        ]
-        if spare:
-            # From training first: the other splits have little as it is.
-            place[min(spare, key=lambda group: (place[group] != 0, members[group].total(), group))] = empty
+def _fill(groups: Groups, place: Ints, empty: int) -> None:
+    """Give an empty split the smallest group that can be spared, if there is one; with few rows it comes to that."""
+    trained = np.bincount(
+        groups.pair_label[place[groups.pair_group] == 0], minlength=len(groups.groups_of_label)
+    )
+    spare = np.bincount(place, minlength=empty + 1)[place] > 1
+    # A group of training can be spared only if each of its labels is in another one there.
+    needed = groups.pair_group[trained[groups.pair_label] <= 1]
+    spare[needed] &= place[needed] != 0
+    # From training first: the other splits have little as it is.
+    order = np.lexsort((groups.size, place != 0))
+    found = order[spare[order]]
+    if len(found):
+        place[found[0]] = empty
