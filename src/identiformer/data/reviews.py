@@ -8,7 +8,7 @@ A review has one or two opinions and some neutral filler. The rules that decide 
   not introduce. Both clauses hold mood words, so that neither one word nor a bag of words decides.
 
 The shares below leave a bag of words at about three reviews in four, and let a transformer of one layer learn nearly
-all of them from 2,400 reviews. A main clause that comes first ("..., even though ...") was tried and takes many more.
+all of them from 2,400 reviews. A main clause that comes first ("..., even though ...") was tried, and learned worse.
 """
 
 from __future__ import annotations
