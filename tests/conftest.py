@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
+
+# Shapes and types of every call into the maths are checked while tests run; only modules imported later are.
+install_import_hook("identiformer.identifiability", "beartype.beartype")
 
 # Nothing is fetched in a test; said before any library reads it.
 os.environ["HF_HUB_OFFLINE"] = "1"

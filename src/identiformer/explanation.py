@@ -210,7 +210,7 @@ def _explain_heads(layer: int, heads: AttentionHead, rows: list[int]) -> list[He
     for head in range(heads.batch_shape[0]):
         for position, row in enumerate(rows):
             one = heads[head, position]
-            lower, upper = weight_intervals(one)
+            intervals = weight_intervals(one)
             results.append(
                 HeadExplanation(
                     layer=layer,
@@ -218,9 +218,9 @@ def _explain_heads(layer: int, heads: AttentionHead, rows: list[int]) -> list[He
                     row=row,
                     weights=one.weights.cpu().numpy(),
                     effective=effective[head, position].cpu().numpy(),
-                    lower=lower.cpu().numpy(),
-                    upper=upper.cpu().numpy(),
-                    possible_tops=possible_tops(one),
+                    lower=intervals.lower.cpu().numpy(),
+                    upper=intervals.upper.cpu().numpy(),
+                    possible_tops=possible_tops(one, intervals=intervals),
                     tied_tokens=int(certificate.tied_tokens[head, position]),
                     levels=_levels(certificate, head, position),
                 )

@@ -1,14 +1,8 @@
-"""Shapes and types of every call are checked while these tests run."""
-
-import sys
+"""What the tests of the maths share."""
 
 import pytest
 import torch
-from jaxtyping import config, install_import_hook
-
-# Only a module that is imported after the hook gets its checks.
-if "identiformer.identifiability" not in sys.modules:
-    install_import_hook("identiformer.identifiability", "beartype.beartype")
+from jaxtyping import config
 
 
 @pytest.fixture(autouse=True)
