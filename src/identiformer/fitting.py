@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
+from safetensors.torch import load_model
 from torch import Tensor
 from transformers import (
     DataCollatorWithPadding,
@@ -29,16 +30,31 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
+from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list
+from identiformer.output import write_json
 from identiformer.settings import TrainingSettings
 
-STATE = "trainer_state.json"  # the file that the Trainer writes last into a checkpoint
+STATE = "trainer_state.json"  # the Trainer's own file in a checkpoint
+SEAL = "whole.json"  # ours, written when all the others are there: the size of each
+
+# The names of the training log, and those that the Trainer gives to the same.
+LOG_NAMES = {
+    "epoch": "epoch",
+    "step": "step",
+    "learning_rate": "learning_rate",
+    "gradient_norm": "grad_norm",
+    "train_loss": "loss",
+    "valid_accuracy": "eval_accuracy",
+    "valid_macro_f1": "eval_macro_f1",
+    "valid_log_loss": "eval_log_loss",
+}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What fitting gave: the epochs run, the best of them (counted from 1), seconds, and the log."""
+    """What fitting gave: the epochs run, the best of them (counted from 1), seconds, and a log entry an epoch."""
 
     epochs: int
     best_epoch: int
@@ -66,15 +82,15 @@ def fit(
             ends as it would have without the stop.
         callbacks: Further callbacks, to show progress.
     """
-    checkpoint = _last_whole_checkpoint(folder)
-    state = _read_state(checkpoint)
+    checkpoint = last_whole_checkpoint(folder)
+    state = TrainerState.load_from_json(str(checkpoint / STATE)) if checkpoint else None
     if state is None or not _has_ended(state, settings):
         trainer = _trainer(model, tokenizer, train_set, valid_set, settings, folder, callbacks)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         state = trainer.state
+        vars(model.config).pop("use_cache", None)  # of text generators; the Trainer leaves it behind
     best = folder / f"checkpoint-{state.best_global_step}"
-    weights = type(model).from_pretrained(best).state_dict()
-    model.load_state_dict(weights)
+    load_model(model, best / "model.safetensors", device=str(model.device))
     model.eval()
     steps_an_epoch = state.max_steps // state.num_train_epochs
     assert state.best_global_step is not None
@@ -82,7 +98,7 @@ def fit(
         epochs=round(state.global_step / steps_an_epoch),
         best_epoch=round(state.best_global_step / steps_an_epoch),
         seconds=_seconds(state),
-        log=[entry for entry in state.log_history if "train_runtime" not in entry],
+        log=_log(state),
     )
 
 
@@ -110,6 +126,7 @@ def _trainer(
         adam_beta2=0.98,
         train_sampling_strategy="group_by_length",
         length_column_name="length",
+        remove_unused_columns=False,  # it would remove the lengths before it groups by them; the collator does it
         eval_strategy="epoch",
         save_strategy="epoch",
         logging_strategy="epoch",
@@ -129,10 +146,10 @@ def _trainer(
         train_dataset=train_set,
         eval_dataset=valid_set,
         processing_class=tokenizer,
-        data_collator=DataCollatorWithPadding(tokenizer),
+        data_collator=_collator(tokenizer),
         compute_loss_func=_loss(settings, train_set, len(label_list(model))),
         compute_metrics=_metrics(label_list(model)),
-        callbacks=[Clock(), EarlyStoppingCallback(settings.patience), *callbacks],
+        callbacks=[Clock(), Seal(), EarlyStoppingCallback(settings.patience), *callbacks],
     )
     for printing in (PrinterCallback, ProgressCallback):  # standard output carries results only
         trainer.remove_callback(printing)
@@ -153,6 +170,24 @@ class Clock(TrainerCallback, ExportableState):
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         return {"args": {}, "attributes": {"before": self.before + time.monotonic() - self._started}}
+
+
+class Seal(TrainerCallback):
+    """Seals each checkpoint when it is whole."""
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, *_: Any, **__: Any) -> None:
+        """Write down which files there are, and their sizes."""
+        checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        write_json(checkpoint / SEAL, {file.name: file.stat().st_size for file in checkpoint.iterdir()})
+
+
+def _collator(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+    pad = DataCollatorWithPadding(tokenizer)
+
+    def collate(texts: list[dict[str, Any]]) -> Any:
+        return pad([{name: value for name, value in text.items() if name != "length"} for text in texts])
+
+    return collate
 
 
 def _loss(settings: TrainingSettings, train_set: Dataset, num_labels: int) -> Callable[..., Tensor]:
@@ -177,6 +212,8 @@ def _loss(settings: TrainingSettings, train_set: Dataset, num_labels: int) -> Ca
 def _metrics(label_names: list[str]) -> Callable[[EvalPrediction], dict[str, float]]:
     def metrics(prediction: EvalPrediction) -> dict[str, float]:
         logits = torch.as_tensor(prediction.predictions).double()
+        if not bool(logits.isfinite().all()):
+            raise InputError("training diverged (its outputs are no numbers any more): lower --learning-rate")
         labels = np.asarray(prediction.label_ids)
         scores = classification_metrics(logits.softmax(dim=-1).numpy(), labels, label_names)
         return {name: scores[name] for name in ("accuracy", "macro_f1", "log_loss")}
@@ -184,24 +221,28 @@ def _metrics(label_names: list[str]) -> Callable[[EvalPrediction], dict[str, flo
     return metrics
 
 
-def _last_whole_checkpoint(folder: Path) -> Path | None:
-    """The last checkpoint that was written to its end; those that were not are removed."""
-    whole: list[tuple[int, Path]] = []
+def last_whole_checkpoint(folder: Path) -> Path | None:
+    """The last checkpoint to go on from: it and the best one up to it are whole. Later ones are removed."""
+    whole: dict[int, Path] = {}
     for checkpoint in folder.glob("checkpoint-*"):
-        if _read_state(checkpoint) is None:
-            shutil.rmtree(checkpoint)
+        if _is_whole(checkpoint):
+            whole[int(checkpoint.name.rsplit("-", 1)[1])] = checkpoint
         else:
-            whole.append((int(checkpoint.name.rsplit("-", 1)[1]), checkpoint))
-    return max(whole)[1] if whole else None
+            shutil.rmtree(checkpoint)
+    for step in sorted(whole, reverse=True):
+        if TrainerState.load_from_json(str(whole[step] / STATE)).best_global_step in whole:
+            return whole[step]
+        # Gone before the Trainer writes into it anew: half of either, it would still be sealed.
+        shutil.rmtree(whole[step])
+    return None
 
 
-def _read_state(checkpoint: Path | None) -> TrainerState | None:
-    if checkpoint is None:
-        return None
+def _is_whole(checkpoint: Path) -> bool:
     try:
-        return TrainerState.load_from_json(str(checkpoint / STATE))
+        sizes: dict[str, int] = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
+        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, json.JSONDecodeError):
-        return None
+        return False
 
 
 def _has_ended(state: TrainerState, settings: TrainingSettings) -> bool:
@@ -213,11 +254,25 @@ def _has_ended(state: TrainerState, settings: TrainingSettings) -> bool:
     return state.global_step >= state.max_steps or counter >= settings.patience
 
 
+def _log(state: TrainerState) -> list[dict[str, Any]]:
+    """One entry an epoch; the Trainer has two, and one more at its end."""
+    epochs: dict[int, dict[str, Any]] = {}
+    for entry in state.log_history:
+        if "train_runtime" not in entry:
+            epochs.setdefault(int(entry["step"]), {}).update(entry)
+    return [
+        {ours: entry[theirs] for ours, theirs in LOG_NAMES.items() if theirs in entry}
+        for entry in epochs.values()
+    ]
+
+
 def _seconds(state: TrainerState) -> float:
     return float(_kept(state, "Clock").get("before", 0.0))
 
 
 def _kept(state: TrainerState, callback: str) -> dict[str, Any]:
     """What a checkpoint keeps of a callback: one dictionary, or a list of them where there were several."""
-    kept: Any = (state.stateful_callbacks or {}).get(callback) or {}
-    return (kept[-1] if isinstance(kept, list) else kept).get("attributes", {})
+    callbacks: Any = state.stateful_callbacks or {}
+    kept: Any = callbacks.get(callback) or {}
+    last: dict[str, Any] = kept[-1] if isinstance(kept, list) else kept
+    return last.get("attributes", {})

@@ -31,18 +31,48 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
     if folder.is_file():
         raise InputError(f"{name} is a file; a model is a folder, as train writes it to --output")
     try:
-        model = AutoModelForSequenceClassification.from_pretrained(name, **kwargs)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            name, output_loading_info=True, **kwargs
+        )
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # each library that reads a part has its own
         where = "folder" if folder.is_dir() else "folder, or a model that can be had from a hub here"
         raise InputError(
-            f"no text classifier could be loaded from {name} ({reason}); give a model {where}"
+            f"no text classifier could be loaded from {name} ({_reason(error)}); give a model {where}"
         ) from error
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
+    if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
+        raise InputError(f"{name} does not choose one label of several: give a model that does")
+    _complete(tokenizer, model)
     return model.eval(), tokenizer
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Where settings are refused, the last line says why.
+    chosen = lines[-1 if type(error).__name__.startswith("StrictDataclass") else 0] if lines else ""
+    return chosen or type(error).__name__
+
+
+def _complete(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
+    """Give a tokenizer what other people's sometimes lack: where to truncate, and something to pad with."""
+    limit = getattr(model.config, "max_position_embeddings", None)
+    if limit is not None:
+        for name, module in model.named_modules():
+            # Some count positions from the number of the padding on (RoBERTa and its kin).
+            first = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and first is not None:
+                limit -= first + 1
+        tokenizer.model_max_length = min(tokenizer.model_max_length, limit)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def label_list(model: PreTrainedModel) -> list[str]:
     """The labels of a classifier, in the order of their numbers."""
-    labels = model.config.id2label or {}
+    labels: dict[Any, str] = model.config.id2label or {}
     return [str(labels[number]) for number in sorted(labels)]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from identiformer.data import TextData
     from identiformer.model import IdentiformerConfig
     from identiformer.settings import TrainingSettings
+
+MOST_LABELS = 100  # in the table of scores by label
 
 
 def model_card(
@@ -29,11 +33,12 @@ def model_card(
         config: Of the model.
         metrics: The contents of `metrics.json`.
     """
-    labels = list((config.id2label or {}).values())
+    labels = [str(label) for label in (config.id2label or {}).values()]
     shown = ", ".join(_code(label) for label in labels[:20]) + (", …" if len(labels) > 20 else "")
+    folder = shlex.quote(name)
     sections = [
         "---\nlibrary_name: transformers\npipeline_tag: text-classification\ntags:\n- identiformer\n---\n",
-        f"# {name}\n\nA text classifier with {len(labels)} labels ({shown}), trained by identiformer on "
+        f"# {_plain(name)}\n\nA text classifier with {len(labels)} labels ({shown}), trained by identiformer on "
         f"{_code(source)}.\n",
         "## Intended use\n\nTo label texts like those it was trained on, and to explain its predictions by attention "
         "weights together with a certificate of whether they are the only ones that give the heads' outputs. It knows "
@@ -45,34 +50,50 @@ def model_card(
         f"## Identifiability\n\n{_identifiable(metrics['identifiable'])}",
         f"## Settings\n\n{_settings(settings, config)}",
         "## How to load it\n\n```python\nimport identiformer\nfrom transformers import pipeline\n\n"
-        f'classify = pipeline("text-classification", {f"path/to/{name}"!r})\nclassify("a text")\n```\n\n'
-        f'Or from the command line: `identiformer predict {name} --text "a text"`, '
-        f'`identiformer explain {name} --text "a text"`.\n',
+        f'classify = pipeline("text-classification", {f"path/to/{name}"!r})\nprint(classify("a text"))\n```\n\n'
+        f'Or from the command line:\n\n```sh\nidentiformer predict {folder} --text "a text"\n'
+        f'identiformer explain {folder} --text "a text"\n```\n',
     ]
     return "\n".join(sections)
 
 
 def _data(data: TextData, metrics: dict[str, Any]) -> str:
-    rows = "\n".join(f"| {split} | {count} |" for split, count in metrics["examples"].items())
-    notes = "\n".join(f"- {_plain(note)}" for note in data.notes)
+    counts = _table(("split", "texts"), metrics["examples"].items())
     columns = f"Text from column {_code(data.columns.text)}"
     if data.columns.text_pair:
         columns += f", its pair from {_code(data.columns.text_pair)}"
-    columns += f", label from {_code(data.columns.label)}.\n" if data.columns.label else ".\n"
-    return f"| split | texts |\n| --- | --- |\n{rows}\n\n{columns}" + (f"\n{notes}\n" if notes else "")
+    if data.columns.label:
+        columns += f", label from {_code(data.columns.label)}"
+    notes = "".join(f"- {_plain(note)}\n" for note in data.notes)
+    return f"{counts}\n{columns}.\n" + (f"\n{notes}" if notes else "")
 
 
 def _metrics(metrics: dict[str, Any]) -> str:
     names = ("accuracy", "macro_f1", "log_loss", "calibration_error")
-    rows = "\n".join(
-        f"| {split} | " + " | ".join(f"{metrics[split][name]:.4f}" for name in names) + " |"
-        for split in ("valid", "test")
+    scores = _table(
+        ("split", *(name.replace("_", " ") for name in names)),
+        ((split, *(f"{metrics[split][name]:.4f}" for name in names)) for split in ("valid", "test")),
     )
-    header = " | ".join(name.replace("_", " ") for name in names)
     return (
-        f"| split | {header} |\n| --- |{' --- |' * len(names)}\n{rows}\n\n"
-        f"Epoch {metrics['best_epoch']} of {metrics['epochs']} was best on the validation set and is the one kept.\n"
+        f"{scores}\nEpoch {metrics['best_epoch']} of {metrics['epochs']} was best on the validation set and is the one "
+        f"kept. Training took {metrics['train_seconds']:.0f} seconds.\n\n{_by_label(metrics['test'])}"
     )
+
+
+def _by_label(scores: dict[str, Any]) -> str:
+    counts = scores["confusion_matrix"]  # a row for a true label, a column for a predicted one
+    rows: list[tuple[object, ...]] = []
+    for i, label in enumerate(scores["labels"][:MOST_LABELS]):
+        hits, true, predicted = counts[i][i], sum(counts[i]), sum(row[i] for row in counts)
+        precision, recall, f1 = (
+            hits / max(predicted, 1),
+            hits / max(true, 1),
+            2 * hits / max(true + predicted, 1),
+        )
+        rows.append((_code(label), true, f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}"))
+    more = len(scores["labels"]) - len(rows)
+    rest = f"\n{more} more labels are in metrics.json.\n" if more else ""
+    return f"On the test set, label by label:\n\n{_table(('label', 'texts', 'precision', 'recall', 'F1'), rows)}{rest}"
 
 
 def _identifiable(identifiable: dict[str, Any]) -> str:
@@ -81,12 +102,13 @@ def _identifiable(identifiable: dict[str, Any]) -> str:
         "simplex": "no other weights (non-negative, sum 1) do",
         "generatable": "no other weights nearby that some query could give do",
     }
-    rows = "\n".join(
-        f"| {level} | {meaning[level]} | {share:.1%} |" for level, share in identifiable["share"].items()
-    )
+    rows = ((level, meaning[level], f"{share:.1%}") for level, share in identifiable["share"].items())
     return (
         "The share of test texts for which the weights of every head of the last layer are identifiable, in the row "
-        f"that reaches the prediction:\n\n| level | meaning | share |\n| --- | --- | --- |\n{rows}\n"
+        f"that reaches the prediction:\n\n{_table(('level', 'meaning', 'share'), rows)}\n"
+        f"The longest text that is identifiable on the simplex has {identifiable['longest']} tokens. "
+        f"In {identifiable['tied']:.1%} of the texts, tokens have equal keys and values, so that only their total is "
+        "fixed.\n"
     )
 
 
@@ -99,16 +121,25 @@ def _settings(settings: TrainingSettings, config: IdentiformerConfig) -> str:
     )  # fmt: skip
     training = (
         "seed", "epochs", "patience", "batch_size", "learning_rate", "weight_decay", "label_smoothing",
-        "class_weights", "tokenizer", "min_frequency",
+        "class_weights", "tokenizer", "min_frequency", "valid_fraction", "test_fraction",
     )  # fmt: skip
-    rows = [f"| {name} | {getattr(config, name)} |" for name in model]
-    rows += [f"| {name} | {getattr(settings, name)} |" for name in training]
-    return "| setting | value |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+    rows = [(name, getattr(config, name)) for name in model] + [
+        (name, getattr(settings, name)) for name in training
+    ]
+    return _table(("setting", "value"), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    # In a table, a bar ends a cell even inside of code, unless it is escaped.
+    return "".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
 
 
 def _code(value: object) -> str:
     """As inline code that no value can break out of."""
-    text = " ".join(str(value).split()).replace("|", "\\|")
+    text = _line(str(value))
     longest = max(map(len, re.findall("`+", text)), default=0)
     ticks = "`" * (longest + 1)
     padding = " " if text.startswith("`") or text.endswith("`") else ""
@@ -117,4 +148,9 @@ def _code(value: object) -> str:
 
 def _plain(text: str) -> str:
     """One line of text that Markdown shows as it is."""
-    return "".join("\\" + c if c in "\\`*_{}[]<>#|" else c for c in " ".join(text.split()))
+    return "".join("\\" + c if c in "\\`*_{}[]<>#|" else c for c in _line(text))
+
+
+def _line(text: str) -> str:
+    """On one line, without characters that cannot be seen."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))

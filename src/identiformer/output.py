@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +31,8 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
         path: The final name; its folder is made where it is missing.
         mode: `w` for text in UTF-8, or `wb`.
     """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give the name of a file")
     _make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
@@ -70,12 +72,15 @@ class UnfinishedFolder:
     """
 
     def __init__(self, target: Path, *, overwrite: bool, resume: bool):
-        target = target.absolute()
+        target = Path(os.path.abspath(target))
+        if not target.name:
+            raise InputError(f"{target} cannot be replaced: give another --output")
         self.target = target
         self.path = target.with_name(target.name + ".unfinished")
         self.result = self.path / "result"
         self._overwrite = overwrite
         self._resume = resume
+        self._removed = target.with_name(target.name + ".removed")
         self._lock = FileLock(target.with_name(target.name + ".lock"))
 
     def __enter__(self) -> UnfinishedFolder:
@@ -94,13 +99,14 @@ class UnfinishedFolder:
         try:
             # Looked at again: a run that just ended may have made it before the lock was ours.
             refuse_existing(self.target, self._overwrite)
+            shutil.rmtree(self._removed, ignore_errors=True)
             if self.path.exists() and not self._resume:
                 if not self._overwrite:
                     raise InputError(
                         f"{self.path} holds a run that was stopped: go on with --resume, "
                         "or start again with --overwrite"
                     )
-                shutil.rmtree(self.path)
+                self.discard()
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(self.result, ignore_errors=True)
         except BaseException:
@@ -117,11 +123,18 @@ class UnfinishedFolder:
             shutil.rmtree(self.path / "replaced", ignore_errors=True)
             os.rename(self.target, self.path / "replaced")
         os.rename(self.result, self.target)
-        shutil.rmtree(self.path)
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove what was left unfinished; a run that is killed meanwhile leaves nothing that looks resumable."""
+        os.rename(self.path, self._removed)
+        shutil.rmtree(self._removed)
 
     def _release(self) -> None:
+        # While it is still held: afterwards it could be another run's. Windows removes no open files.
+        with suppress(OSError):
+            Path(self._lock.lock_file).unlink()
         self._lock.release()
-        Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
 def _make_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from identiformer.errors import InputError
 from identiformer.loading import label_list
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def predict_probabilities(
 
     Returns:
         `[N, num_labels]`, float64, rows in the order of `texts`, each summing to 1.
+
+    Raises:
+        InputError: If the model gives no numbers.
     """
     import torch
 
@@ -54,4 +58,6 @@ def predict_probabilities(
         probabilities[rows] = logits.double().softmax(dim=-1).cpu().numpy()
         if progress is not None:
             progress(len(rows))
+    if not np.isfinite(probabilities).all():
+        raise InputError("the model gives no numbers (NaN) for some texts: its training must have diverged")
     return probabilities

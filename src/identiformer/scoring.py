@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from identiformer.data import TextData, check_labels, encode_labels, load_source
@@ -66,7 +67,7 @@ def evaluate(
     Args:
         model: A model folder or a hub name.
         source: Labelled texts, as `load_source` takes them.
-        split: Which split of a source that has several; `test` where it is `None`.
+        split: Which split of a folder or a hub data set; `test` where it is `None`.
         columns: Of the source.
         on_bad_row: `error`, or `skip` to leave out rows that cannot be used and count them.
         batch_size: Texts at once.
@@ -80,20 +81,20 @@ def evaluate(
         InputError: For a model or texts that cannot be used, labels that the model does not know among them.
     """
     classifier, tokenizer = load_classifier(model)
-    data = _load(source, columns, "required", on_bad_row, split)
-    chosen = _choose(data, split)
+    data, chosen = _load(source, columns, "required", on_bad_row, split, say)
     names = label_list(classifier)
-    rows, skipped = check_labels(data.splits[chosen], names, source, on_bad_row)
+    pair_column = _pair_column(data, chosen, classifier, columns)
+    rows, skipped = check_labels(chosen, names, source, on_bad_row)
     for note in data.notes:
         say(note)
     for reason, count in skipped.items():
         say(f"{source}: {count} rows left out ({reason})")
-    pairs = _pairs(rows, classifier)
-    _say_truncated(tokenizer, list(rows["text"]), pairs, say)
+    texts, pairs = list(rows["text"]), list(rows["text_pair"]) if pair_column else None
+    _say_truncated(_count_truncated(tokenizer, texts, pairs), len(texts), tokenizer, say)
     probabilities = predict_probabilities(
         classifier,
         tokenizer,
-        list(rows["text"]),
+        texts,
         pairs,
         batch_size=batch_size,
         progress=lambda done: progress(done, len(rows)),
@@ -117,15 +118,14 @@ def predict(
     Takes the arguments of `evaluate`; labels of the source, where there are any, are not looked at.
     """
     classifier, tokenizer = load_classifier(model)
-    data = _load(source, columns, "ignore", on_bad_row, split)
-    rows = data.splits[_choose(data, split)]
+    data, rows = _load(source, columns, "ignore", on_bad_row, split, say)
+    pair_column = _pair_column(data, rows, classifier, columns)
     for note in data.notes:
         say(note)
-    _pairs(rows.select([]), classifier)  # refuses a source that does not fit before any work
     truncated = 0
     for start in range(0, len(rows), CHUNK):
         chunk = rows.select(range(start, min(start + CHUNK, len(rows))))
-        texts, pairs = list(chunk["text"]), _pairs(chunk, classifier)
+        texts, pairs = list(chunk["text"]), list(chunk["text_pair"]) if pair_column else None
         truncated += _count_truncated(tokenizer, texts, pairs)
         yield from predict_texts(
             classifier,
@@ -136,7 +136,30 @@ def predict(
             batch_size=batch_size,
             progress=lambda done: progress(done, len(rows)),
         )
-    _say_count(truncated, len(rows), tokenizer, say)
+    _say_truncated(truncated, len(rows), tokenizer, say)
+
+
+def predict_given(
+    model: str,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None = None,
+    *,
+    batch_size: int = 64,
+    say: Say = lambda _: None,
+) -> list[Prediction]:
+    """Predict the labels of a few texts that are given as they are, as `predict` does those of a source."""
+    if text_pairs and len(text_pairs) != len(texts):
+        raise InputError(
+            f"{len(texts)} --text and {len(text_pairs)} --text-pair: give one pair for each text"
+        )
+    for row, text in enumerate([*texts, *(text_pairs or ())]):
+        if not text.strip():
+            raise InputError(f"text {row % len(texts) + 1} is blank: give at least one word")
+    classifier, tokenizer = load_classifier(model)
+    check_pair(classifier, bool(text_pairs))
+    truncated = _count_truncated(tokenizer, texts, text_pairs or None)
+    _say_truncated(truncated, len(texts), tokenizer, say)
+    return predict_texts(classifier, tokenizer, texts, text_pairs or None, batch_size=batch_size)
 
 
 def predict_texts(
@@ -160,9 +183,6 @@ def predict_texts(
         batch_size: Texts at once.
         progress: Called with the number of texts done, batch by batch.
     """
-    for row, text in enumerate(texts, start=1):
-        if not text.strip():
-            raise InputError(f"text {rows[row - 1] if rows else row} is blank: give at least one word")
     names = label_list(classifier)
     probabilities = predict_probabilities(
         classifier, tokenizer, texts, text_pairs, batch_size=batch_size, progress=progress
@@ -187,7 +207,8 @@ def check_pair(classifier: PreTrainedModel, given: bool) -> None:
         raise InputError("the model was trained on pairs of texts: give --text-pair-column (or --text-pair)")
     if takes is False and given:
         raise InputError(
-            "the model was trained on single texts: leave out --text-pair-column (or --text-pair)"
+            "the model was trained on single texts: leave out --text-pair-column (or --text-pair), and where a "
+            "source has columns of pairs, name that of the texts with --text-column"
         )
 
 
@@ -197,49 +218,42 @@ def _load(
     labels: Literal["required", "ignore"],
     on_bad_row: Literal["error", "skip"],
     split: str | None,
-) -> TextData:
-    return load_source(
+    say: Say,
+) -> tuple[TextData, Dataset]:
+    """The source and its split to use, the only one that is read."""
+    if split is None and (source.startswith("hf:") or Path(source).is_dir()):
+        say(f"of {source}, the test split is used (--split chooses another)")
+    data = load_source(
         source,
         text_column=columns.text,
         label_column=columns.label,
         text_pair_column=columns.text_pair,
         labels=labels,
         on_bad_row=on_bad_row,
-        need=(split,) if split else (),
+        only=(split or "test",),
     )
+    (rows,) = data.splits.values()
+    return data, rows
 
 
-def _choose(data: TextData, split: str | None) -> str:
-    """The split to use: the one asked for, the only one, or `test`."""
-    if split is not None:
-        if split not in data.splits:
-            raise InputError(f"{data.source} has no split {split}: it has {', '.join(data.splits)}")
-        return split
-    if len(data.splits) == 1:
-        return next(iter(data.splits))
-    if "test" in data.splits:
-        data.notes.append(f"of {data.source}, the test split is used (--split chooses another)")
-        return "test"
-    raise InputError(f"{data.source} has the splits {', '.join(data.splits)}: choose one with --split")
+def _pair_column(data: TextData, rows: Dataset, classifier: PreTrainedModel, columns: ChosenColumns) -> bool:
+    """Whether the rows' second texts are used; a pair that nobody asked for is none to a model of single texts."""
+    found = "text_pair" in rows.column_names
+    takes = getattr(classifier.config, "takes_text_pair", None)
+    if found and takes is False and columns.text is not None and columns.text_pair is None:
+        data.notes.append(f"the model takes single texts: the column {data.columns.text_pair} is not used")
+        return False
+    check_pair(classifier, found)
+    return found
 
 
-def _pairs(rows: Dataset, classifier: PreTrainedModel) -> list[str] | None:
-    given = "text_pair" in rows.column_names
-    check_pair(classifier, given)
-    return list(rows["text_pair"]) if given else None
-
-
-def _count_truncated(tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: list[str] | None) -> int:
+def _count_truncated(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], pairs: Sequence[str] | None
+) -> int:
     return int((token_lengths(tokenizer, texts, pairs) > tokenizer.model_max_length).sum())
 
 
-def _say_truncated(
-    tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: list[str] | None, say: Say
-) -> None:
-    _say_count(_count_truncated(tokenizer, texts, pairs), len(texts), tokenizer, say)
-
-
-def _say_count(truncated: int, total: int, tokenizer: PreTrainedTokenizerBase, say: Say) -> None:
+def _say_truncated(truncated: int, total: int, tokenizer: PreTrainedTokenizerBase, say: Say) -> None:
     if truncated:
         limit = tokenizer.model_max_length
         say(f"{truncated} of {total} texts are longer than {limit} tokens and were truncated")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,10 @@ from typing import Any
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase, TrainerCallback, set_seed
+from transformers.utils import logging
 
 from identiformer.data import TextData, encode_labels, label_names, load_source, split_data
+from identiformer.determinism import globals_restored
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.fitting import Fit, fit
@@ -27,6 +31,15 @@ from identiformer.sizing import identifiable_length_for, size_for
 from identiformer.tokenization import build_tokenizer, covering_length, token_lengths
 
 AUTO_COVERAGE = 0.995  # the share of training texts that `max_length="auto"` leaves whole
+
+METRICS = "metrics.json"
+RUN = "training_run.json"  # settings and a digest of the data: what a run must share to be the same one
+CHECKPOINTS = "checkpoints"
+# What follows from the data and is not chosen.
+NOT_CHOSEN = (
+    "vocab_size", "max_position_embeddings", "takes_text_pair", "type_vocab_size",
+    "pad_token_id", "unk_token_id", "cls_token_id", "sep_token_id",
+)  # fmt: skip
 
 Say = Callable[[str], None]
 
@@ -59,49 +72,68 @@ def train(
         InputError: For data, settings or folders that cannot be used.
     """
     settings = settings or TrainingSettings()
-    with UnfinishedFolder(Path(output), overwrite=overwrite, resume=resume) as folder:
-        data = split_data(
-            load_source(
-                source,
-                text_column=settings.text_column,
-                label_column=settings.label_column,
-                text_pair_column=settings.text_pair_column,
-                on_bad_row=settings.on_bad_row,
-                need=("train",),
-            ),
-            seed=settings.seed,
-            valid_fraction=settings.valid_fraction,
-            test_fraction=settings.test_fraction,
-        )
-        for note in data.notes:
-            say(note)
-        _check_same_run(folder.path / "run.json", settings, data)
+    output = Path(os.path.abspath(output))
+    if overwrite:
+        _check_replaceable(output)
+    with globals_restored():
+        logging.disable_progress_bar()  # one for each file of a few kilobytes
+        if resume and not overwrite and (finished := _finished(source, output, settings)):
+            say(f"{output} was finished already")
+            return finished
+        with UnfinishedFolder(output, overwrite=overwrite, resume=resume) as folder:
+            data = _load(source, settings)
+            for note in data.notes:
+                say(note)
+            _check_same_run(folder.path, settings, data)
+            metrics = _train(source, output, settings, data, folder, say, callbacks or [])
+            folder.finish()
+    return metrics
 
-        tokenizer, config = _prepare(settings, data, say)
-        set_seed(settings.seed)  # for the initial weights
-        model = IdentiformerForSequenceClassification(config)
-        encoded = {
-            name: _encode(data.splits[name], tokenizer, label_list(model)) for name in ("train", "valid")
-        }
-        result = fit(
-            model,
-            tokenizer,
-            encoded["train"],
-            encoded["valid"],
-            settings,
-            folder.path / "checkpoints",
-            callbacks or [],
-        )
-        metrics = _metrics(model, tokenizer, settings, data, result)
-        folder.result.mkdir()
-        model.save_pretrained(folder.result)
-        tokenizer.save_pretrained(folder.result)
-        write_json(folder.result / "metrics.json", metrics)
-        with whole_file(folder.result / "training_log.jsonl") as log:
-            log.writelines(json.dumps(entry) + "\n" for entry in result.log)
-        with whole_file(folder.result / "README.md") as card:
-            card.write(model_card(Path(output).name, source, settings, data, config, metrics))
-        folder.finish()
+
+def _load(source: str, settings: TrainingSettings) -> TextData:
+    loaded = load_source(
+        source,
+        text_column=settings.text_column,
+        label_column=settings.label_column,
+        text_pair_column=settings.text_pair_column,
+        on_bad_row=settings.on_bad_row,
+        need=("train",),
+    )
+    return split_data(
+        loaded,
+        seed=settings.seed,
+        valid_fraction=settings.valid_fraction,
+        test_fraction=settings.test_fraction,
+    )
+
+
+def _train(
+    source: str,
+    output: Path,
+    settings: TrainingSettings,
+    data: TextData,
+    folder: UnfinishedFolder,
+    say: Say,
+    callbacks: list[TrainerCallback],
+) -> dict[str, Any]:
+    """Train, and write everything into the folder's `result`."""
+    tokenizer, config = _prepare(settings, data, say)
+    set_seed(settings.seed)  # for the initial weights
+    model = IdentiformerForSequenceClassification(config)
+    encoded = {name: _encode(data.splits[name], tokenizer, label_list(model)) for name in ("train", "valid")}
+    result = fit(
+        model, tokenizer, encoded["train"], encoded["valid"], settings, folder.path / CHECKPOINTS, callbacks
+    )
+    metrics = _metrics(model, tokenizer, settings, data, result)
+    folder.result.mkdir()
+    model.save_pretrained(folder.result)
+    tokenizer.save_pretrained(folder.result)
+    write_json(folder.result / METRICS, metrics)
+    with whole_file(folder.result / "training_log.jsonl") as log:
+        log.writelines(json.dumps(entry) + "\n" for entry in result.log)
+    with whole_file(folder.result / "README.md") as card:
+        card.write(model_card(output.name, source, settings, data, config, metrics))
+    shutil.copyfile(folder.path / RUN, folder.result / RUN)
     return metrics
 
 
@@ -117,11 +149,15 @@ def _prepare(
         min_frequency=settings.min_frequency,
     )
     lengths = token_lengths(tokenizer, texts, pairs)
-    auto = settings.max_length == "auto"
-    max_length = covering_length(lengths, AUTO_COVERAGE) if auto else int(settings.max_length)
-    shortest = 2 + (pairs is not None)
-    if max_length < shortest:
-        raise InputError(f"--max-length is {max_length}: give at least {shortest} (special tokens count)")
+    shortest = 2 if pairs is None else 4  # <cls> A, or <cls> A <sep> B
+    if settings.max_length == "auto":
+        max_length = max(covering_length(lengths, AUTO_COVERAGE), shortest)
+    elif settings.max_length < shortest:
+        raise InputError(
+            f"--max-length is {settings.max_length}: give at least {shortest} (special tokens count)"
+        )
+    else:
+        max_length = settings.max_length
     tokenizer.model_max_length = max_length
     for name, split in data.splits.items():
         split_lengths = lengths if name == "train" else token_lengths(tokenizer, *_columns(split))
@@ -131,7 +167,7 @@ def _prepare(
                 f"{truncated} of {len(split)} {name} texts are longer than {max_length} tokens and are truncated"
             )
 
-    model_settings = dict(settings.model)
+    model_settings = _model_settings(settings)
     identifiable_length = settings.identifiable_length
     if settings.coverage is not None:
         identifiable_length = identifiable_length_for(lengths, max_length, settings.coverage)
@@ -153,6 +189,17 @@ def _prepare(
     except StrictDataclassError as error:  # it puts the reason on its last line
         raise InputError(str(error).strip().splitlines()[-1].strip()) from error
     return tokenizer, config
+
+
+def _model_settings(settings: TrainingSettings) -> dict[str, Any]:
+    """The chosen settings of the model; an unknown name would pass in silence through its configuration."""
+    known = set(IdentiformerConfig.__annotations__) - set(NOT_CHOSEN)
+    unknown = [name for name in settings.model if name not in known]
+    if unknown:
+        raise InputError(
+            f"the model has no setting {', '.join(unknown)} to choose: there are {', '.join(sorted(known))}"
+        )
+    return dict(settings.model)
 
 
 def _columns(split: Dataset) -> tuple[list[str], list[str] | None]:
@@ -201,17 +248,14 @@ def _metrics(
     }
 
 
-def _check_same_run(file: Path, settings: TrainingSettings, data: TextData) -> None:
+def _check_same_run(folder: Path, settings: TrainingSettings, data: TextData) -> None:
     """Keep what the run was started with, and refuse to go on with another one's checkpoints."""
-    digest = hashlib.sha256()
-    for name in ("train", "valid", "test"):
-        for part in _cells(data.splits[name]):
-            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
-    run = {"settings": settings.to_dict(), "data": digest.hexdigest()}
-    if not file.exists():
-        write_json(file, run)
+    run = _run(settings, data)
+    if not (folder / RUN).exists():
+        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)  # nobody knows whose they are
+        write_json(folder / RUN, run)
         return
-    earlier = json.loads(file.read_text(encoding="utf-8"))
+    earlier = _read_json(folder / RUN)
     differing = [
         name for name, value in run["settings"].items() if earlier["settings"].get(name, value) != value
     ]
@@ -222,6 +266,35 @@ def _check_same_run(file: Path, settings: TrainingSettings, data: TextData) -> N
         )
     if earlier["data"] != run["data"]:
         raise InputError("the data changed since the run was stopped: start again with --overwrite")
+
+
+def _finished(source: str, output: Path, settings: TrainingSettings) -> dict[str, Any] | None:
+    """The metrics of `output` if it came of this very run, stopped, if at all, after it was whole."""
+    if not (output / RUN).is_file() or _read_json(output / RUN) != _run(settings, _load(source, settings)):
+        return None
+    with UnfinishedFolder(output, overwrite=True, resume=True) as folder:
+        folder.discard()
+    return _read_json(output / METRICS)
+
+
+def _run(settings: TrainingSettings, data: TextData) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for name in ("train", "valid", "test"):
+        for part in _cells(data.splits[name]):
+            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return {"settings": settings.to_dict(), "data": digest.hexdigest()}
+
+
+def _check_replaceable(output: Path) -> None:
+    """Refuse to replace a folder that holds anything but a model: it may be somebody's home."""
+    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").is_file():
+        raise InputError(
+            f"{output} is no model folder, and is not replaced: give another --output, or empty it first"
+        )
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _cells(split: Dataset) -> Iterator[str]:

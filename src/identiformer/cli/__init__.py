@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -16,7 +16,6 @@ from identiformer.errors import InputError
 
 app = typer.Typer(
     help="Text classifiers whose attention is identifiable, and explanations with a certificate.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # a fault of ours shows a plain traceback
     rich_markup_mode=None,  # errors end in one plain line
@@ -26,29 +25,46 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
 ) -> None:
     if version:
         print(f"identiformer {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
-for command in (train, evaluate, predict, explain):
-    app.command()(command)
+app.command(short_help="Train a classifier on labelled texts.")(train)
+app.command(short_help="Score a model on labelled texts.")(evaluate)
+app.command(short_help="Label texts, in their order.")(predict)
+app.command(short_help="Show a prediction, the attention behind it, and its certificate.")(explain)
 
 
-def main() -> None:
-    """Run the command line; a user's error ends in one line and exit status 2."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a user's error ends in one line and exit status 2.
+
+    Args:
+        arguments: Those after the program's name; of this process where it is `None`.
+    """
     try:
-        app(prog_name="identiformer")
+        status = app(arguments, prog_name="identiformer", standalone_mode=False)
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
+        _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
         print("stopped", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of standard output has gone (as `head` does): nothing is wrong. Python would complain once
-        # more when it flushes on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(130)  # what shells say of a program stopped by Ctrl-C
+    except Exception as error:
+        # An unknown option and the like. Its class has another name in each version of typer.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        command = getattr(getattr(error, "ctx", None), "command_path", "identiformer")
+        _refuse(f"{format_message().rstrip('.')} (see {command} --help)")
+    else:
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _refuse(message: str) -> NoReturn:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

@@ -32,9 +32,8 @@ def evaluate(
     overwrite: Overwrite = False,
 ) -> None:
     """Score MODEL on the labelled texts of SOURCE."""
-    from rich.console import Console
-
     from identiformer.cli.progress import progress_bar
+    from identiformer.cli.results import show
     from identiformer.evaluation import metrics_table
     from identiformer.output import refuse_existing, write_json
     from identiformer.scoring import ChosenColumns
@@ -54,7 +53,7 @@ def evaluate(
             say=say,
             progress=progress,
         )
-    Console().print(metrics_table(metrics))
     if json_file is not None:
         write_json(json_file, metrics)
         say(f"metrics: {json_file}")
+    show(metrics_table(metrics))

@@ -25,8 +25,7 @@ def explain(
     overwrite: Overwrite = False,
 ) -> None:
     """Show a prediction of MODEL, the attention behind it, and whether that attention is the only one possible."""
-    from rich.console import Console
-
+    from identiformer.cli.results import show
     from identiformer.cli.token_view import token_view
     from identiformer.explanation import explain as run
     from identiformer.loading import load_classifier
@@ -48,10 +47,10 @@ def explain(
     )
     if explanation.truncated:
         say(f"the text is longer than {len(explanation.tokens)} tokens and was truncated")
-    Console().print(token_view(explanation))
     if json_file is not None:
         write_json(json_file, explanation.to_dict())
         say(f"explanation: {json_file}")
+    show(token_view(explanation))
 
 
 def _layers(value: str | None, count: int) -> list[int] | None:

@@ -20,11 +20,14 @@ class OnBadRow(StrEnum):
 Source = Annotated[
     str,
     typer.Argument(
+        metavar="SOURCE",
         help="A .csv, .tsv, .jsonl, .json or .parquet file (each also .gz), a folder with train/valid/test files, "
-        "hf:NAME[/CONFIG], demo:reviews or demo:docstrings."
+        "hf:NAME[/CONFIG], demo:reviews or demo:docstrings.",
     ),
 ]
-Model = Annotated[str, typer.Argument(help="A model folder, as train writes it, or a hub name.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model folder, as train writes it, or a hub name.")
+]
 TextColumn = Annotated[str | None, typer.Option(help="The column that holds the texts.")]
 LabelColumn = Annotated[str | None, typer.Option(help="The column that holds the labels.")]
 TextPairColumn = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +25,8 @@ from identiformer.errors import InputError
 def predict(
     model: Model,
     source: Annotated[
-        str | None, typer.Argument(help="Texts: a file, a folder or a name, as train takes them.")
+        str | None,
+        typer.Argument(metavar="[SOURCE]", help="Texts: a file, a folder or a name, as train takes them."),
     ] = None,
     text: Annotated[
         list[str] | None, typer.Option(help="A text, in place of SOURCE; may be given again.")
@@ -46,11 +46,14 @@ def predict(
 ) -> None:
     """Label the texts of SOURCE, or each --text, in their order; JSON lines unless --output says otherwise."""
     if (source is None) == (not text):
-        raise InputError("give either a SOURCE of texts or --text")
+        raise InputError("give either a SOURCE of texts or --text (see identiformer predict --help)")
+    if source is not None and text_pair:
+        raise InputError("--text-pair goes with --text: for SOURCE give --text-pair-column")
     from identiformer.cli.progress import progress_bar
+    from identiformer.cli.results import results
     from identiformer.output import refuse_existing
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
-    from identiformer.scoring import ChosenColumns
+    from identiformer.scoring import ChosenColumns, predict_given
     from identiformer.scoring import predict as run
 
     if output is not None:
@@ -70,22 +73,10 @@ def predict(
                 progress=progress,
             )
         else:
-            predictions = _given(model, text or [], text_pair, batch_size)
-        if output is None:
-            write_json_lines(predictions, sys.stdout)
-        else:
+            predictions = predict_given(model, text or [], text_pair, batch_size=batch_size, say=say)
+        if output is not None:
             count = write_predictions(predictions, output)
             say(f"{count} predictions: {output}")
-
-
-def _given(model: str, texts: list[str], text_pairs: list[str] | None, batch_size: int):
-    from identiformer.loading import load_classifier
-    from identiformer.scoring import check_pair, predict_texts
-
-    if text_pairs and len(text_pairs) != len(texts):
-        raise InputError(
-            f"{len(texts)} --text and {len(text_pairs)} --text-pair: give one pair for each text"
-        )
-    classifier, tokenizer = load_classifier(model)
-    check_pair(classifier, bool(text_pairs))
-    return predict_texts(classifier, tokenizer, texts, text_pairs or None, batch_size=batch_size)
+        else:
+            with results() as lines:
+                write_json_lines(predictions, lines)

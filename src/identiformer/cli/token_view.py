@@ -44,7 +44,7 @@ def _head(explanation: Explanation, head: HeadExplanation) -> list[RenderableTyp
     return [
         title,
         *(
-            Padding(part, (0, 0, 0, 2))
+            Padding(part, (0, 0, 0, 2), expand=False)
             for part in (_shaded(explanation, head), *lines, _table(explanation, head))
         ),
     ]

@@ -54,10 +54,6 @@ class ClassWeights(StrEnum):
     BALANCED = "balanced"
 
 
-def _training(text: str, **kwargs: object) -> typer.models.OptionInfo:
-    return typer.Option(help=text, rich_help_panel="Training", **kwargs)  # type: ignore[arg-type]
-
-
 def train(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to make.")],
@@ -164,23 +160,26 @@ def train(
         model={name: value for name, value in chosen.items() if value is not None},
     )
     from identiformer.cli.progress import training_progress
+    from identiformer.cli.results import show
     from identiformer.evaluation import metrics_table
     from identiformer.training import train as run
 
     quiet_libraries()
-    with training_progress() as callbacks:
-        metrics = run(
-            source, output, settings, overwrite=overwrite, resume=resume, say=say, callbacks=callbacks
-        )
-    from rich.console import Console
-
-    Console().print(metrics_table(metrics["test"]))
+    try:
+        with training_progress() as callbacks:
+            metrics = run(
+                source, output, settings, overwrite=overwrite, resume=resume, say=say, callbacks=callbacks
+            )
+    except KeyboardInterrupt:
+        say("stopped: the same command with --resume goes on from the last whole epoch")
+        raise typer.Exit(130) from None
     share = metrics["identifiable"]["share"]
     say(
         f"attention is identifiable for {share['simplex']:.1%} of the test texts on the simplex, for "
         f"{share['generatable']:.1%} among the rows that the heads can generate"
     )
     say(f"model, card and metrics: {output}")
+    show(metrics_table(metrics["test"]))
 
 
 def _max_length(value: str) -> int | Literal["auto"]:
