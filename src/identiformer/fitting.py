@@ -85,7 +85,7 @@ def fit(
     checkpoint = last_whole_checkpoint(folder)
     state = TrainerState.load_from_json(str(checkpoint / STATE)) if checkpoint else None
     if state is None or not _has_ended(state, settings):
-        trainer = _trainer(model, tokenizer, train_set, valid_set, settings, folder, callbacks)
+        trainer = build_trainer(model, tokenizer, train_set, valid_set, settings, folder, callbacks)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         state = trainer.state
         vars(model.config).pop("use_cache", None)  # of text generators; the Trainer leaves it behind
@@ -102,7 +102,7 @@ def fit(
     )
 
 
-def _trainer(
+def build_trainer(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     train_set: Dataset,
@@ -146,8 +146,8 @@ def _trainer(
         train_dataset=train_set,
         eval_dataset=valid_set,
         processing_class=tokenizer,
-        data_collator=_collator(tokenizer),
-        compute_loss_func=_loss(settings, train_set, len(label_list(model))),
+        data_collator=padded_batches(tokenizer),
+        compute_loss_func=loss_function(settings, train_set, len(label_list(model))),
         compute_metrics=_metrics(label_list(model)),
         callbacks=[Clock(), Seal(), EarlyStoppingCallback(settings.patience), *callbacks],
     )
@@ -181,7 +181,7 @@ class Seal(TrainerCallback):
         write_json(checkpoint / SEAL, {file.name: file.stat().st_size for file in checkpoint.iterdir()})
 
 
-def _collator(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+def padded_batches(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
     pad = DataCollatorWithPadding(tokenizer)
 
     def collate(texts: list[dict[str, Any]]) -> Any:
@@ -190,7 +190,7 @@ def _collator(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, An
     return collate
 
 
-def _loss(settings: TrainingSettings, train_set: Dataset, num_labels: int) -> Callable[..., Tensor]:
+def loss_function(settings: TrainingSettings, train_set: Dataset, num_labels: int) -> Callable[..., Tensor]:
     """Cross entropy with the label weights and the smoothing of the settings."""
     weight: Tensor | None = None
     if settings.class_weights == "balanced":

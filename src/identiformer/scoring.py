@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from identiformer.data import TextData, check_labels, encode_labels, load_source
+from identiformer.data.cells import Bad, read_text
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list, load_classifier
@@ -152,9 +153,8 @@ def predict_given(
         raise InputError(
             f"{len(texts)} --text and {len(text_pairs)} --text-pair: give one pair for each text"
         )
-    for row, text in enumerate([*texts, *(text_pairs or ())]):
-        if not text.strip():
-            raise InputError(f"text {row % len(texts) + 1} is blank: give at least one word")
+    check_given(texts)
+    check_given(text_pairs or (), pair=True)
     classifier, tokenizer = load_classifier(model)
     check_pair(classifier, bool(text_pairs))
     truncated = _count_truncated(tokenizer, texts, text_pairs or None)
@@ -198,6 +198,15 @@ def predict_texts(
         )
         for i, text in enumerate(texts)
     ]
+
+
+def check_given(texts: Sequence[str], *, pair: bool = False) -> None:
+    """Raise an `InputError` where a text that somebody typed could not stand in a source either."""
+    for number, text in enumerate(texts, start=1):
+        read = read_text(text, pair)
+        if isinstance(read, Bad):
+            which = f"number {number} of the texts" if len(texts) > 1 else "what was given"
+            raise InputError(f"{which} is a {read.reason}: give at least one word")
 
 
 def check_pair(classifier: PreTrainedModel, given: bool) -> None:

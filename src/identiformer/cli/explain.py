@@ -30,10 +30,12 @@ def explain(
     from identiformer.explanation import explain as run
     from identiformer.loading import load_classifier
     from identiformer.output import refuse_existing, write_json
-    from identiformer.scoring import check_pair
+    from identiformer.scoring import check_given, check_pair
 
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")
+    check_given([text])
+    check_given([] if text_pair is None else [text_pair], pair=True)
     quiet_libraries()
     classifier, tokenizer = load_classifier(model)
     check_pair(classifier, text_pair is not None)
