@@ -35,6 +35,7 @@ from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list
 from identiformer.output import write_json
 from identiformer.settings import TrainingSettings
+from identiformer.threads import threads_for
 
 STATE = "trainer_state.json"  # the Trainer's own file in a checkpoint
 SEAL = "whole.json"  # ours, written when all the others are there: the size of each
@@ -86,7 +87,8 @@ def fit(
     state = TrainerState.load_from_json(str(checkpoint / STATE)) if checkpoint else None
     if state is None or not _has_ended(state, settings):
         trainer = build_trainer(model, tokenizer, train_set, valid_set, settings, folder, callbacks)
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        with threads_for(model):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         state = trainer.state
         vars(model.config).pop("use_cache", None)  # of text generators; the Trainer leaves it behind
     best = folder / f"checkpoint-{state.best_global_step}"

@@ -41,6 +41,8 @@ def predict_probabilities(
     """
     import torch
 
+    from identiformer.threads import threads_for
+
     encoded = tokenizer(
         list(texts), list(text_pairs) if text_pairs is not None else None, truncation=True, padding=False
     )
@@ -53,7 +55,7 @@ def predict_probabilities(
         batch = tokenizer.pad(
             {name: [values[i] for i in rows] for name, values in encoded.items()}, return_tensors="pt"
         ).to(model.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), threads_for(model):
             logits = model(**batch).logits
         probabilities[rows] = logits.double().softmax(dim=-1).cpu().numpy()
         if progress is not None:
