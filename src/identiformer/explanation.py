@@ -23,6 +23,7 @@ from identiformer.identifiability import (
     weight_intervals,
 )
 from identiformer.loading import label_list
+from identiformer.threads import threads_for
 
 
 @dataclass(frozen=True)
@@ -159,9 +160,10 @@ def explain(
         probabilities = model(**inputs).logits[0].double().softmax(dim=-1).tolist()
     names = label_list(model)
     heads: list[HeadExplanation] = []
-    for captured in capture(model, inputs, rows):
-        if captured.layer in wanted:
-            heads += _explain_heads(captured.layer, captured.heads[0], captured.rows[0].tolist())
+    with threads_for(model):
+        for captured in capture(model, inputs, rows):
+            if captured.layer in wanted:
+                heads += _explain_heads(captured.layer, captured.heads[0], captured.rows[0].tolist())
     whole = tokenizer(text, text_pair, truncation=False, verbose=False)["input_ids"]
     return Explanation(
         text=text,

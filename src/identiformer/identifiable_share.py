@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capture import capture
 from identiformer.identifiability import Level, Verdict, certify
+from identiformer.threads import threads_for
 
 
 def identifiable_share(
@@ -52,7 +53,8 @@ def identifiable_share(
             padding=True,
             return_tensors="pt",
         ).to(model.device)
-        certificate = certify(capture(model, dict(inputs))[-1].heads)
+        with threads_for(model):
+            certificate = certify(capture(model, dict(inputs))[-1].heads)
         for level in Level:
             unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]
             identifiable[level.value].append(unique.flatten(1).all(dim=1).cpu().numpy())

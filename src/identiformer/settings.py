@@ -47,10 +47,10 @@ class TrainingSettings:
     max_length: int | Literal["auto"] = "auto"
     identifiable_length: int | None = None
     coverage: float | None = None
-    epochs: int = 12
+    epochs: int = 10
     patience: int = 4
-    batch_size: int = 64
-    learning_rate: float = 5e-4
+    batch_size: int = 32
+    learning_rate: float = 2e-3
     weight_decay: float = 0.01
     label_smoothing: float = 0.0
     class_weights: Literal["none", "balanced"] = "none"
