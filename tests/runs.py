@@ -10,10 +10,13 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
+import torch
 
 from identiformer.settings import TrainingSettings
 
@@ -42,6 +45,15 @@ OPTIONS = [
     *("--num-attention-heads", "2", "--key-size", "4", "--value-size", "8", "--intermediate-size", "8"),
 ]  # the like for the command line
 CUES = {"good": "fine", "bad": "awful", "so so": "okay"}
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """One thread for torch: tiny models are several times slower on more, and killed runs have one, too."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def settings_with(**changes: Any) -> TrainingSettings:
@@ -103,8 +115,6 @@ def _die_at_step(step: int) -> dict[str, Any]:
 
 def _die_in_half_a_file(name: str) -> None:
     """While torch writes `name` for the second time in this process, half of it is on the disk."""
-    import torch
-
     save = torch.save
     seen: list[str] = []
 
@@ -167,8 +177,6 @@ def _arm(moment: str) -> dict[str, Any]:
 
 
 def _run(source: str, output: str, settings: TrainingSettings, moment: str, options: dict[str, bool]) -> None:
-    import torch
-
     from identiformer.training import train
 
     torch.set_num_threads(1)

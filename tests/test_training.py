@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,9 @@ from identiformer.cli import main
 from identiformer.data import encode_labels, load_source, split_data
 from identiformer.prediction import predict_probabilities
 from runs import OPTIONS, SETTINGS, contents, killed, rows_of_texts, settings_with, write_csv
+from runs import one_thread as one_thread  # a fixture
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tiny models are no faster on more, and the killed runs have one, too."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -273,9 +266,9 @@ def test_overwrite_replaces_a_model_and_only_a_model(source: str, tmp_path: Path
 def test_two_runs_at_once_are_refused(source: str, tmp_path: Path):
     class Second(TrainerCallback):
         def on_train_begin(self, *_: Any, **__: Any) -> None:
-            for options in ({}, {"resume": True}, {"overwrite": True}):
+            for overwrite, resume in ((False, False), (True, False), (False, True)):
                 with pytest.raises(InputError, match="another run is writing"):
-                    train(source, tmp_path / "model", SETTINGS, **options)
+                    train(source, tmp_path / "model", SETTINGS, overwrite=overwrite, resume=resume)
 
     train(source, tmp_path / "model", settings_with(epochs=1), callbacks=[Second()])
     assert names_in(tmp_path) == ["model"]

@@ -30,6 +30,8 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{name} is not a model folder: it has no config.json; train writes one to --output")
     if folder.is_file():
         raise InputError(f"{name} is a file; a model is a folder, as train writes it to --output")
+    if not folder.exists() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        raise InputError(f"{name} does not exist: give a model folder, or the name of a model on a hub")
     try:
         model, report = AutoModelForSequenceClassification.from_pretrained(
             name, output_loading_info=True, **kwargs

@@ -60,7 +60,8 @@ def write_json(path: Path, value: Any) -> None:
 class UnfinishedFolder:
     """The folder `TARGET.unfinished` in which a long run keeps what it has until `TARGET` is whole.
 
-    A run that is killed leaves it behind, and can go on from it. One run at a time: it is locked.
+    A run that is killed leaves it behind, and can go on from it; one that the user's input ended in an `InputError`
+    leaves nothing, unless it went on with an earlier one. One run at a time: it is locked.
 
     Args:
         target: The final folder.
@@ -80,6 +81,7 @@ class UnfinishedFolder:
         self.result = self.path / "result"
         self._overwrite = overwrite
         self._resume = resume
+        self._found = False
         self._removed = target.with_name(target.name + ".removed")
         self._lock = FileLock(target.with_name(target.name + ".lock"))
 
@@ -107,6 +109,7 @@ class UnfinishedFolder:
                         "or start again with --overwrite"
                     )
                 self.discard()
+            self._found = self.path.exists()
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(self.result, ignore_errors=True)
         except BaseException:
@@ -114,7 +117,9 @@ class UnfinishedFolder:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if isinstance(error, InputError) and not self._found:
+            self.discard()
         self._release()
 
     def finish(self) -> None:

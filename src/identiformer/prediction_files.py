@@ -61,7 +61,8 @@ def _write_csv(predictions: Iterable[Prediction], handle: IO[str]) -> int:
     for prediction in predictions:
         row = _flat(prediction)
         if writer is None:
-            writer = csv.DictWriter(handle, list(row), lineterminator="\n")
+            # Every text in quotes: Python leaves them out around one with a lone \r, which ends a line to readers.
+            writer = csv.DictWriter(handle, list(row), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
             writer.writeheader()
         writer.writerow(row)
         count += 1

@@ -26,7 +26,7 @@ def predict(
     model: Model,
     source: Annotated[
         str | None,
-        typer.Argument(metavar="[SOURCE]", help="Texts: a file, a folder or a name, as train takes them."),
+        typer.Argument(metavar="SOURCE", help="Texts: a file, a folder or a name, as train takes them."),
     ] = None,
     text: Annotated[
         list[str] | None, typer.Option(help="A text, in place of SOURCE; may be given again.")

@@ -1,0 +1,174 @@
+"""Loading our own models, other people's, and folders that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+)
+
+from identiformer import InputError, load_classifier
+from identiformer.loading import label_list
+from identiformer.prediction import predict_probabilities
+from small import TEXTS, small_classifier
+
+WORDS = ["[PAD]", "[UNK]", "good", "bad", "food", "the", "was", "[EOS]"]
+SIZES: dict[str, Any] = {
+    "vocab_size": len(WORDS), "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 11, "pad_token_id": 0,
+}  # fmt: skip
+
+LABELS: dict[str, Any] = {"num_labels": 3}
+
+
+def words_tokenizer(**options: Any) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", **options)
+
+
+def saved(folder: Path, model: Any, tokenizer: Any) -> str:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    model, tokenizer = small_classifier()
+    return Path(saved(tmp_path / "ours", model, tokenizer))
+
+
+def test_our_own_model_comes_back_ready_for_use(ours: Path):
+    model, tokenizer = load_classifier(str(ours))
+    original, _ = small_classifier()
+    assert not model.training
+    assert label_list(model) == ["bad", "good"]
+    assert tokenizer.model_max_length == 24
+    for name, weights in original.state_dict().items():
+        assert torch.equal(model.state_dict()[name], weights)
+
+
+@pytest.mark.parametrize("options", [{}, {"model_max_length": 512}], ids=["no maximum", "too high a maximum"])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_other_peoples_texts_are_truncated_where_their_positions_end(
+    kind: str, options: dict[str, Any], tmp_path: Path
+):
+    """RoBERTa counts positions from the number of its padding on: 11 of them are enough for 10 tokens."""
+    torch.manual_seed(0)
+    model = (
+        BertForSequenceClassification(BertConfig(**SIZES, **LABELS))
+        if kind == "bert"
+        else RobertaForSequenceClassification(RobertaConfig(**SIZES, **LABELS))
+    )
+    name = saved(tmp_path / "model", model, words_tokenizer(pad_token="[PAD]", **options))
+    loaded, tokenizer = load_classifier(name)
+    assert tokenizer.model_max_length == (11 if kind == "bert" else 10)
+    probabilities = predict_probabilities(loaded, tokenizer, ["good " * 100, "the food was bad", "x"])
+    assert probabilities.shape == (3, 3)
+
+
+def test_a_model_without_padding_gets_one(tmp_path: Path):
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(WORDS), n_positions=9, n_embd=8, n_layer=1, n_head=2)
+    name = saved(
+        tmp_path / "model", GPT2ForSequenceClassification(config), words_tokenizer(eos_token="[EOS]")
+    )
+    model, tokenizer = load_classifier(name)
+    texts = ["good", "the food was bad", "good " * 20]
+    together = predict_probabilities(model, tokenizer, texts)
+    for text, row in zip(texts, together, strict=True):
+        assert predict_probabilities(model, tokenizer, [text])[0] == pytest.approx(row, abs=1e-5)
+
+
+def test_probabilities_keep_the_order_of_the_texts():
+    model, tokenizer = small_classifier()
+    done: list[int] = []
+    together = predict_probabilities(model, tokenizer, TEXTS, batch_size=3, progress=done.append)
+    assert done == [3, 1]
+    for text, row in zip(TEXTS, together, strict=True):
+        assert predict_probabilities(model, tokenizer, [text])[0] == pytest.approx(row, abs=1e-6)
+
+
+def test_a_model_that_diverged_is_said_to_have(ours: Path):
+    model, tokenizer = load_classifier(str(ours))
+    for weights in model.parameters():
+        weights.data.fill_(float("nan"))
+    with pytest.raises(InputError, match="gives no numbers"):
+        predict_probabilities(model, tokenizer, TEXTS)
+
+
+def refusal(name: str | Path) -> str:
+    with pytest.raises(InputError) as error:
+        load_classifier(str(name))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_is_no_model_is_refused_in_one_line(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    assert "is not a model folder: it has no config.json" in refusal(tmp_path / "empty")
+    assert "is a file; a model is a folder" in refusal(tmp_path / "file")
+    assert "could be loaded from nowhere/at-all" in refusal("nowhere/at-all")
+    assert "missing does not exist: give a model folder" in refusal(tmp_path / "missing")
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def edit(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: cut(folder / "model.safetensors"), "could be loaded"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"no weights"), "could be loaded"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "could be loaded"),
+        (lambda folder: cut(folder / "config.json"), "could be loaded"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "could be loaded"),
+        (lambda folder: edit(folder / "config.json", model_type="unheard-of"), "could be loaded"),
+        (lambda folder: edit(folder / "config.json", hidden_size=-3), "hidden_size is -3"),
+        (lambda folder: edit(folder / "config.json", hidden_size=8), "could be loaded"),
+        (lambda folder: cut(folder / "tokenizer.json"), "could be loaded"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "could be loaded"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line(damage: Any, message: str, ours: Path):
+    damage(ours)
+    assert message in refusal(ours)
+
+
+def test_an_encoder_without_a_classifier_is_no_classifier(ours: Path, tmp_path: Path):
+    """transformers would give it random weights, and every prediction would be one of chance."""
+    AutoModel.from_pretrained(ours).save_pretrained(tmp_path / "encoder")
+    shutil.copy(ours / "tokenizer.json", tmp_path / "encoder")
+    shutil.copy(ours / "tokenizer_config.json", tmp_path / "encoder")
+    assert "is no trained text classifier: it has no weights for classifier" in refusal(tmp_path / "encoder")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_labels": 1}, {"num_labels": 3, "problem_type": "multi_label_classification"}]
+)
+def test_models_that_choose_no_label_are_refused(changes: dict[str, Any], tmp_path: Path):
+    model = BertForSequenceClassification(BertConfig(**SIZES, **changes))
+    name = saved(tmp_path / "model", model, words_tokenizer(pad_token="[PAD]"))
+    assert "does not choose one label of several" in refusal(name)
