@@ -270,6 +270,20 @@ def test_predict_to_standard_output_and_to_files(model: Path, source: str, run: 
     assert "exists already" in refused(run("predict", model, source, "-o", tmp_path / "out.csv"))
 
 
+def test_results_go_to_standard_output_beside_a_progress_bar(
+    model: Path, source: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A terminal on standard error, and a file or a pipe on standard output."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, that is a terminal
+    status, out, err = run("predict", model, source)
+    assert status == 0
+    assert [json.loads(line)["row"] for line in out.splitlines()] == list(range(1, 61))
+    assert "predicting" in err
+    status, _, err = run("train", source, "-o", tmp_path / "model", *OPTIONS)
+    assert status == 0
+    assert "validation accuracy" in err
+
+
 def test_predict_of_given_texts(model: Path, run: Run):
     status, out, err = run("predict", model, "--text", "a fine meal", "--text", "awful \x85 food\n")
     assert (status, err) == (0, "")

@@ -23,6 +23,7 @@ def _bar() -> Progress:
         console=console,
         disable=not console.is_terminal,
         transient=True,
+        redirect_stdout=False,  # it would send results to standard error
     )
 
 
