@@ -113,6 +113,7 @@ def build_trainer(
     folder: Path,
     callbacks: list[TrainerCallback],
 ) -> Trainer:
+    """A Trainer that evaluates and saves each epoch, and prints nothing; takes the arguments of `fit`."""
     arguments = TrainingArguments(
         output_dir=str(folder),
         seed=settings.seed,
@@ -184,6 +185,7 @@ class Seal(TrainerCallback):
 
 
 def padded_batches(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
+    """A function that makes a batch of texts: padded, and without the lengths that only the sampler needs."""
     pad = DataCollatorWithPadding(tokenizer)
 
     def collate(texts: list[dict[str, Any]]) -> Any:
