@@ -12,7 +12,8 @@ import torch
 from datasets import Dataset
 from sklearn.utils.class_weight import compute_class_weight
 
-from identiformer.fitting import Seal, build_trainer, last_whole_checkpoint, loss_function, padded_batches
+from identiformer.batches import padded_batches
+from identiformer.fitting import Seal, build_trainer, last_whole_checkpoint, loss_function
 from identiformer.settings import TrainingSettings
 from runs import settings_with
 from small import small_classifier

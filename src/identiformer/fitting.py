@@ -16,7 +16,6 @@ from datasets import Dataset
 from safetensors.torch import load_model
 from torch import Tensor
 from transformers import (
-    DataCollatorWithPadding,
     EarlyStoppingCallback,
     EvalPrediction,
     PreTrainedModel,
@@ -30,6 +29,7 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
+from identiformer.batches import ShufflingTrainer, padded_batches
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list
@@ -143,7 +143,7 @@ def build_trainer(
         dataloader_pin_memory=torch.cuda.is_available(),
         log_level="error",
     )
-    trainer = Trainer(
+    trainer = ShufflingTrainer(
         model=model,
         args=arguments,
         train_dataset=train_set,
@@ -182,16 +182,6 @@ class Seal(TrainerCallback):
         """Write down which files there are, and their sizes."""
         checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         write_json(checkpoint / SEAL, {file.name: file.stat().st_size for file in checkpoint.iterdir()})
-
-
-def padded_batches(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[dict[str, Any]]], Any]:
-    """A function that makes a batch of texts: padded, and without the lengths that only the sampler needs."""
-    pad = DataCollatorWithPadding(tokenizer)
-
-    def collate(texts: list[dict[str, Any]]) -> Any:
-        return pad([{name: value for name, value in text.items() if name != "length"} for text in texts])
-
-    return collate
 
 
 def loss_function(settings: TrainingSettings, train_set: Dataset, num_labels: int) -> Callable[..., Tensor]:
