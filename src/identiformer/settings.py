@@ -20,7 +20,8 @@ class TrainingSettings:
         on_bad_row: `error`, or `skip` to leave out rows that cannot be used and count them.
         tokenizer: `word` or `bpe`.
         vocab_size: The most tokens that the tokenizer knows.
-        min_frequency: How often a token must occur in the training texts to be known.
+        min_frequency: How often a token must occur in the training texts to be known. With 1, training would see no
+            unknown token, and the model would not know what to make of one.
         max_length: Tokens at which texts are truncated; `auto` covers 99.5 % of the training texts.
         identifiable_length: Texts of up to so many tokens are to be identifiable; sets the value size.
         coverage: This share of the training texts is to be identifiable; sets the value size.
@@ -43,14 +44,14 @@ class TrainingSettings:
     on_bad_row: Literal["error", "skip"] = "error"
     tokenizer: Literal["word", "bpe"] = "word"
     vocab_size: int = 30000
-    min_frequency: int = 1
+    min_frequency: int = 2
     max_length: int | Literal["auto"] = "auto"
     identifiable_length: int | None = None
     coverage: float | None = None
-    epochs: int = 10
+    epochs: int = 15
     patience: int = 4
     batch_size: int = 32
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     weight_decay: float = 0.01
     label_smoothing: float = 0.0
     class_weights: Literal["none", "balanced"] = "none"
