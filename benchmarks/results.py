@@ -29,9 +29,7 @@ def settings_of(model: str, seed: int) -> Any:
     if model == "default":
         return TrainingSettings(seed=seed)
     size = IdentiformerConfig.hidden_size // IdentiformerConfig.num_attention_heads
-    return TrainingSettings(
-        seed=seed, model={"head_merge": "concat", "key_size": size, "value_size": size}
-    )
+    return TrainingSettings(seed=seed, model={"head_merge": "concat", "key_size": size, "value_size": size})
 
 
 def run(data: Path, name: str, model: str, seed: int, work: Path) -> dict[str, Any]:
@@ -82,7 +80,9 @@ def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seed
         "| data set | default | standard |",
         "| --- | --- | --- |",
     ]
-    lines += [f"| {name} | {accuracy(of['default'])} | {accuracy(of['standard'])} |" for name, of in results.items()]
+    lines += [
+        f"| {name} | {accuracy(of['default'])} | {accuracy(of['standard'])} |" for name, of in results.items()
+    ]
     lines += [
         "",
         "The share of test texts for which the weights behind the prediction (the first token's row of every head of "
@@ -116,7 +116,9 @@ def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seed
 
 def main() -> None:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--only", nargs="+", default=list(DATA_SETS), choices=DATA_SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
@@ -127,7 +129,8 @@ def main() -> None:
 
     results = {
         name: {
-            model: [run(given.data, name, model, seed, given.work) for seed in given.seeds] for model in MODELS
+            model: [run(given.data, name, model, seed, given.work) for seed in given.seeds]
+            for model in MODELS
         }
         for name in given.only
     }

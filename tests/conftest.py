@@ -14,6 +14,8 @@ install_import_hook("identiformer.identifiability", "beartype.beartype")
 # Nothing is fetched in a test; said before any library reads it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
+# Of the processes that tests start, too: threads cost more than they bring to what is this small.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import small_classifier
 
 from identiformer.capture import capture
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify
 from identiformer.sizing import identifiable_length_for, size_for
+from small import small_classifier
 
 
 def test_the_value_size_is_one_below_the_length():
@@ -30,7 +30,9 @@ def test_the_value_size_is_one_below_the_length():
         (1, {}, {"value_size": 1}),
     ],
 )
-def test_the_hidden_size_follows_where_it_must(length: int, settings: dict[str, Any], expected: dict[str, Any]):
+def test_the_hidden_size_follows_where_it_must(
+    length: int, settings: dict[str, Any], expected: dict[str, Any]
+):
     assert size_for(length, settings).settings == expected
 
 
@@ -60,7 +62,7 @@ def test_coverage_counts_tokens_as_they_are_after_truncation():
 @pytest.mark.parametrize("head_merge", ["add", "concat"])
 def test_a_model_of_that_size_is_identifiable_up_to_that_length_and_no_further(head_merge: str):
     model, tokenizer = small_classifier(head_merge=head_merge, **size_for(9, {"hidden_size": 24}).settings)
-    words = "the food was good but waiter rude not a fine evening".split()
+    words = ["the", "food", "was", "good", "but", "waiter", "rude", "not", "a", "fine", "evening"]
     for tokens in (8, 9, 10, 11):
         inputs = dict(tokenizer(" ".join(words[: tokens - 1]), return_tensors="pt"))
         assert inputs["input_ids"].shape == (1, tokens)
