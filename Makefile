@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo-output
 
-.PHONY: help demo test check results clean
+.PHONY: help demo test check bench results clean
 
 help:
 	@echo "make demo     train on the built-in reviews, score, and explain one review (in $(DEMO))"
 	@echo "make test     run every test"
 	@echo "make check    lint and type-check"
+	@echo "make bench    measure, as ratios in one run"
 	@echo "make results  train on the real data sets beside the project, into docs/results.md (an hour)"
 	@echo "make clean    remove what the above made"
 
@@ -34,6 +35,9 @@ demo: $(VENV)/.installed
 	$(BIN)/identiformer explain $(DEMO)/model --json $(DEMO)/explanation.json --overwrite \
 		--text "The soup was cold and the waiter was rude, but the dessert was wonderful."
 	@echo "The model, its card and its metrics lie in $(DEMO)/model; the explanation, as JSON, in $(DEMO)/explanation.json."
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/pooled_row.py
 
 results: $(VENV)/.installed
 	$(BIN)/python benchmarks/results.py
