@@ -89,7 +89,8 @@ def _shaded(explanation: Explanation, head: HeadExplanation) -> Text:
                 style=f"{colour} on rgb({shade[0]},{shade[1]},{shade[2]})",
             )
             position = token.end
-        text.append(_shown(source[position:]))
+        # What the model did not see, where the text was truncated, is not shaded but dimmed.
+        text.append(_shown(source[position:]), style="dim" if explanation.truncated else "")
     return text
 
 
