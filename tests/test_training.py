@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,15 @@ def test_overwrite_replaces_a_model_and_only_a_model(source: str, tmp_path: Path
     with pytest.raises(InputError, match="home is no model folder, and is not replaced"):
         train(source, home, settings_with(epochs=1), overwrite=True)
     assert names_in(home) == ["letter.txt"]
+    texts = tmp_path / "texts.csv"
+    shutil.copy(source, texts)
+    shutil.copy(source, target / "texts.csv")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match=r"texts\.csv is no folder, and is not replaced"):
+            train(str(texts), texts, settings_with(epochs=1), overwrite=overwrite)
+    with pytest.raises(InputError, match=r"texts\.csv lies in .*, which would be replaced"):
+        train(str(target / "texts.csv"), target, settings_with(epochs=1), overwrite=True)
+    assert texts.read_bytes() == (target / "texts.csv").read_bytes() == Path(source).read_bytes()
 
 
 def test_two_runs_at_once_are_refused(source: str, tmp_path: Path):

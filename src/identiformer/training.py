@@ -73,8 +73,7 @@ def train(
     """
     settings = settings or TrainingSettings()
     output = Path(os.path.abspath(output))
-    if overwrite:
-        _check_replaceable(output)
+    _check_replaceable(output, source, overwrite)
     with globals_restored():
         logging.disable_progress_bar()  # one for each file of a few kilobytes
         if resume and not overwrite and (finished := _finished(source, output, settings)):
@@ -285,8 +284,15 @@ def _run(settings: TrainingSettings, data: TextData) -> dict[str, Any]:
     return {"settings": settings.to_dict(), "data": digest.hexdigest()}
 
 
-def _check_replaceable(output: Path) -> None:
-    """Refuse to replace a folder that holds anything but a model: it may be somebody's home."""
+def _check_replaceable(output: Path, source: str, overwrite: bool) -> None:
+    """Refuse to replace anything but a model: it may be somebody's home, or the texts to train on."""
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is no folder, and is not replaced: give another --output")
+    if not overwrite:
+        return
+    texts = os.path.expanduser(source)
+    if os.path.exists(texts) and Path(texts).resolve().is_relative_to(output.resolve()):
+        raise InputError(f"{source} lies in {output}, which would be replaced: give another --output")
     if output.is_dir() and any(output.iterdir()) and not (output / "config.json").is_file():
         raise InputError(
             f"{output} is no model folder, and is not replaced: give another --output, or empty it first"
