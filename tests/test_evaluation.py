@@ -165,6 +165,13 @@ def test_table_prints_names_as_they_are():
     assert all(name in shown for name in names)
 
 
+def test_table_lets_no_name_steer_the_terminal():
+    shown = printed(classification_metrics(PROBABILITIES, LABELS, ["a\x1b[2J", "b\nc", "👩\u200d🍳\u3000x"]))
+    assert "\x1b" not in shown
+    for name in ("a\\x1b[2J", "b\\nc", "👩\u200d🍳\u3000x"):
+        assert shown.count(name) == 3
+
+
 def test_table_of_many_classes_is_only_the_summary():
     def shown(classes):
         names = [f"c{i}" for i in range(classes)]

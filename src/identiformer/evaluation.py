@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss
 
+from identiformer.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -100,7 +102,7 @@ def metrics_table(metrics: dict[str, Any]) -> "Group":
     for key in ("accuracy", "macro_f1", "log_loss", "calibration_error"):
         summary.add_row(key.replace("_", " ").replace("f1", "F1"), f"{metrics[key]:.4f}")
 
-    names = [Text(name) for name in metrics["labels"]]
+    names = [Text(printable(name)) for name in metrics["labels"]]
     if len(names) > MOST_CLASSES_SHOWN:
         note = f"{len(names)} classes are too many to show one by one; the confusion matrix is in the JSON."
         return Group(summary, Text(note))

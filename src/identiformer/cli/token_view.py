@@ -9,10 +9,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from identiformer.printable import printable
+
 if TYPE_CHECKING:
     from identiformer.explanation import Explanation, HeadExplanation, LevelResult
 
 SHOWN_TOKENS = 6  # rows of a head's table
+SHOWN_UNREAD = 80  # characters beyond those that the model read
 
 
 def token_view(explanation: Explanation) -> RenderableType:
@@ -25,15 +28,15 @@ def token_view(explanation: Explanation) -> RenderableType:
 
 def _prediction(explanation: Explanation) -> Text:
     ranked = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
-    text = Text.assemble("prediction: ", (_shown(explanation.prediction), "bold"), "  (")
-    text.append(", ".join(f"{_shown(label)} {probability:.3f}" for label, probability in ranked[:5]))
+    text = Text.assemble("prediction: ", (printable(explanation.prediction), "bold"), "  (")
+    text.append(", ".join(f"{printable(label)} {probability:.3f}" for label, probability in ranked[:5]))
     return text.append(", …)" if len(ranked) > 5 else ")")
 
 
 def _head(explanation: Explanation, head: HeadExplanation) -> list[RenderableType]:
     row = explanation.tokens[head.row].text
     title = Text(f"layer {head.layer}, head {head.head}", style="bold")
-    title.append(f", row of {_shown(row)}", style="not bold")
+    title.append(f", row of {printable(row)}", style="not bold")
     lines = [Text(f"{name}: ") + _level(level) for name, level in head.levels.items()]
     if head.tied_tokens:
         lines.append(
@@ -59,7 +62,7 @@ def _level(level: LevelResult) -> Text:
 
 
 def _tops(explanation: Explanation, head: HeadExplanation) -> Text:
-    words = [_shown(explanation.tokens[i].text) for i in head.possible_tops]
+    words = [printable(explanation.tokens[i].text) for i in head.possible_tops]
     if len(words) == 1:
         return Text(f"most attended, for certain: {words[0]}")
     rest = f" and {len(words) - SHOWN_TOKENS} more" if len(words) > SHOWN_TOKENS else ""
@@ -79,18 +82,21 @@ def _shaded(explanation: Explanation, head: HeadExplanation) -> Text:
         for token, weight in zip(explanation.tokens, head.weights, strict=True):
             if token.segment != segment or token.special:
                 continue
-            text.append(_shown(source[position : token.start]))
+            text.append(printable(source[position : token.start], keep="\n\t"))
             level = float(weight) / greatest
             # From the terminal's own ground to a strong blue: dark text turns light where the ground is dark.
             shade = (round(255 - 225 * level), round(255 - 175 * level), 255)
             colour = "white" if level > 0.5 else "black"
             text.append(
-                _shown(source[token.start : token.end]),
+                printable(source[token.start : token.end], keep="\n\t"),
                 style=f"{colour} on rgb({shade[0]},{shade[1]},{shade[2]})",
             )
             position = token.end
         # What the model did not see, where the text was truncated, is not shaded but dimmed.
-        text.append(_shown(source[position:]), style="dim" if explanation.truncated else "")
+        rest = printable(source[position:], keep="\n\t")
+        if explanation.truncated and len(rest) > SHOWN_UNREAD:
+            rest = rest[:SHOWN_UNREAD] + "…"
+        text.append(rest, style="dim" if explanation.truncated else "")
     return text
 
 
@@ -101,13 +107,8 @@ def _table(explanation: Explanation, head: HeadExplanation) -> Table:
     order = sorted(range(len(head.weights)), key=lambda i: -float(head.weights[i]))
     for i in order[:SHOWN_TOKENS]:
         numbers = (head.weights[i], head.lower[i], head.upper[i], head.effective[i])
-        table.add_row(Text(_shown(explanation.tokens[i].text)), *(f"{number:.3f}" for number in numbers))
+        table.add_row(Text(printable(explanation.tokens[i].text)), *(f"{number:.3f}" for number in numbers))
     if len(order) > SHOWN_TOKENS:
         rest = sum(float(head.weights[i]) for i in order[SHOWN_TOKENS:])
         table.add_row(Text(f"{len(order) - SHOWN_TOKENS} more"), f"{rest:.3f}", "", "", "")
     return table
-
-
-def _shown(text: str) -> str:
-    """Text with control characters, which could steer the terminal, made visible; spaces and line ends stay."""
-    return "".join(c if c.isprintable() or c in " \n\t" else f"\\x{ord(c):02x}" for c in text)
