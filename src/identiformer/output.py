@@ -23,6 +23,13 @@ def refuse_existing(path: Path, overwrite: bool, option: str = "--output") -> No
     raise InputError(f"{path} exists already: give another {option}, or --overwrite to replace it")
 
 
+def refuse_source(path: Path, source: str, option: str = "--output") -> None:
+    """Raise an `InputError` if `path` is the file that is read: what is written would replace it."""
+    there = os.path.expanduser(source)
+    if path.exists() and os.path.exists(there) and path.samefile(there):
+        raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
+
+
 @contextmanager
 def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that takes the name `path` only when the block ends without an error.

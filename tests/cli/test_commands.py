@@ -270,6 +270,16 @@ def test_predict_to_standard_output_and_to_files(model: Path, source: str, run: 
     assert "exists already" in refused(run("predict", model, source, "-o", tmp_path / "out.csv"))
 
 
+def test_the_file_that_is_read_is_not_replaced(model: Path, source: str, run: Run):
+    before = Path(source).read_bytes()
+    for options in (
+        ["predict", model, source, "--output", source],
+        ["evaluate", model, source, "--json", source],
+    ):
+        assert "is the file to read, and is not replaced" in refused(run(*options, "--overwrite"))
+    assert Path(source).read_bytes() == before
+
+
 def test_results_go_to_standard_output_beside_a_progress_bar(
     model: Path, source: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -306,6 +316,11 @@ def test_explain(model: Path, run: Run, tmp_path: Path):
         (["--text-pair", "so"], "the model was trained on single texts"),
     ):
         assert message in refused(run("explain", model, "--text", "fine", *options))
+    status, out, err = run("explain", model, "--text", "fine meal " * 500)
+    assert status == 0
+    assert "was truncated" in err
+    assert out.count("…") == 2  # of what the model did not read, each head shows but the beginning
+    assert len(out) < 5000
     status, out, _ = run("explain", model, "--text", "fine meal", "--layers", "all", "--all-rows")
     assert "row of fine" in out
 

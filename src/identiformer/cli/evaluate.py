@@ -35,11 +35,12 @@ def evaluate(
     from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import show
     from identiformer.evaluation import metrics_table
-    from identiformer.output import refuse_existing, write_json
+    from identiformer.output import refuse_existing, refuse_source, write_json
     from identiformer.scoring import ChosenColumns
     from identiformer.scoring import evaluate as run
 
     if json_file is not None:
+        refuse_source(json_file, source, "--json file")
         refuse_existing(json_file, overwrite, "--json file")
     quiet_libraries()
     with progress_bar("scoring") as progress:

@@ -51,13 +51,15 @@ def predict(
         raise InputError("--text-pair goes with --text: for SOURCE give --text-pair-column")
     from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import results
-    from identiformer.output import refuse_existing
+    from identiformer.output import refuse_existing, refuse_source
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
     from identiformer.scoring import ChosenColumns, predict_given
     from identiformer.scoring import predict as run
 
     if output is not None:
         check_ending(output)
+        if source is not None:
+            refuse_source(output, source)
         refuse_existing(output, overwrite)
     quiet_libraries()
     with progress_bar("predicting") as progress:
