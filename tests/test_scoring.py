@@ -92,6 +92,9 @@ def test_evaluation_repeats_what_training_said_of_its_test_set(tmp_path: Path):
     assert evaluate(str(tmp_path / "model"), str(folder)) == metrics["test"]
     with pytest.raises(InputError, match="has no split 'valid'"):
         evaluate(str(tmp_path / "model"), str(folder), split="valid")
+    for whole in (str(folder / "test.csv"), "demo:reviews"):
+        with pytest.raises(InputError, match="has no splits to choose from: leave out --split"):
+            evaluate(str(tmp_path / "model"), whole, split="test")
 
 
 def test_labels_that_the_model_does_not_know(model: str, tmp_path: Path):
@@ -143,7 +146,7 @@ def test_given_texts(model: str, pair_model: str):
         (["good", " "], "number 2 of the texts is a blank text: give at least one word"),
         (["\u200b"], "what was given is a blank text"),
         ([""], "what was given is a missing text"),
-        (["\udc80 good"], "text that is not valid Unicode"),
+        (["\udc80 good"], "text that is not valid Unicode: write it in UTF-8"),
     ):
         with pytest.raises(InputError, match=message):
             predict_given(model, texts)

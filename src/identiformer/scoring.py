@@ -206,7 +206,10 @@ def check_given(texts: Sequence[str], *, pair: bool = False) -> None:
         read = read_text(text, pair)
         if isinstance(read, Bad):
             which = f"number {number} of the texts" if len(texts) > 1 else "what was given"
-            raise InputError(f"{which} is a {read.reason}: give at least one word")
+            remedy = (
+                "write it in UTF-8" if read.reason.endswith("valid Unicode") else "give at least one word"
+            )
+            raise InputError(f"{which} is a {read.reason}: {remedy}")
 
 
 def check_pair(classifier: PreTrainedModel, given: bool) -> None:
@@ -230,7 +233,10 @@ def _load(
     say: Say,
 ) -> tuple[TextData, Dataset]:
     """The source and its split to use, the only one that is read."""
-    if split is None and (source.startswith("hf:") or Path(source).is_dir()):
+    path = Path(source).expanduser()
+    if split is not None and (source.startswith("demo:") or path.is_file()):
+        raise InputError(f"{source} has no splits to choose from: leave out --split, and all of it is used")
+    if split is None and (source.startswith("hf:") or path.is_dir()):
         say(f"of {source}, the test split is used (--split chooses another)")
     data = load_source(
         source,
