@@ -53,8 +53,10 @@ def say(sentence: str) -> None:
 def quiet_libraries() -> None:
     """Keep the progress bars and the advice of the libraries off the terminal: they are not for our user."""
     import datasets
+    import huggingface_hub.utils
     import transformers
 
+    huggingface_hub.utils.logging.set_verbosity_error()  # of every attempt to reach a hub
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     datasets.disable_progress_bars()
