@@ -97,20 +97,6 @@ def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seed
         + " |"
         for name, of in results.items()
     ]
-    lines += [
-        "",
-        "Seconds of training, validation after each epoch included, on the machine named above (two cores; a mean "
-        "that says little about another machine):",
-        "",
-        "| data set | texts | default | standard |",
-        "| --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {name} | {of['default'][0]['examples']['train']} | "
-        + " | ".join(f"{mean(m['train_seconds'] for m in of[model]):.0f}" for model in MODELS)
-        + " |"
-        for name, of in results.items()
-    ]
     return "\n".join(lines) + "\n"
 
 

@@ -180,6 +180,7 @@ def test_what_is_silenced_is_given_back() -> None:
 
     logger = logging.getLogger("datasets")
     before = logger.level
+    datasets.enable_progress_bars()  # a command that ran in this process may have switched them off
     with quiet():
         assert logger.level == logging.CRITICAL
         assert datasets.are_progress_bars_disabled()
