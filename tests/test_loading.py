@@ -127,6 +127,7 @@ def test_what_is_no_model_is_refused_in_one_line(tmp_path: Path):
     assert "is a file; a model is a folder" in refusal(tmp_path / "file")
     assert "could be loaded from nowhere/at-all" in refusal("nowhere/at-all")
     assert "missing does not exist: give a model folder" in refusal(tmp_path / "missing")
+    assert "cannot be read (File name too long)" in refusal("m" * 5000)
 
 
 def cut(file: Path) -> None:

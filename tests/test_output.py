@@ -35,6 +35,13 @@ def test_a_file_that_breaks_off_leaves_the_old_one(tmp_path: Path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path):
+    path = tmp_path / ("m" * 5000)
+    refuse_existing(path, overwrite=False)
+    with pytest.raises(InputError, match=r"cannot be written \(File name too long\): give another path"):
+        write_json(path, {})
+
+
 def test_json_is_plain_and_without_nan(tmp_path: Path):
     write_json(tmp_path / "a.json", {"é": [1, 2.5, None]})
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"é": [1, 2.5, None]}

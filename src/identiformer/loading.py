@@ -26,6 +26,10 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
     import identiformer.model  # noqa: F401  (makes identiformer known to the Auto classes)
 
     folder = Path(name)
+    try:
+        folder.exists()
+    except OSError as error:  # a name that is too long, or a folder that may not be entered
+        raise InputError(f"{name} cannot be read ({error.strerror}): give a model folder") from error
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise InputError(f"{name} is not a model folder: it has no config.json; train writes one to --output")
     if folder.is_file():

@@ -18,7 +18,7 @@ from identiformer.errors import InputError
 
 def refuse_existing(path: Path, overwrite: bool, option: str = "--output") -> None:
     """Raise an `InputError` if `path` holds something and may not be written over."""
-    if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if overwrite or not os.path.exists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     raise InputError(f"{path} exists already: give another {option}, or --overwrite to replace it")
 
@@ -26,7 +26,7 @@ def refuse_existing(path: Path, overwrite: bool, option: str = "--output") -> No
 def refuse_source(path: Path, source: str, option: str = "--output") -> None:
     """Raise an `InputError` if `path` is the file that is read: what is written would replace it."""
     there = os.path.expanduser(source)
-    if path.exists() and os.path.exists(there) and path.samefile(there):
+    if os.path.exists(path) and os.path.exists(there) and path.samefile(there):
         raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
 
 
@@ -38,7 +38,7 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
         path: The final name; its folder is made where it is missing.
         mode: `w` for text in UTF-8, or `wb`.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the name of a file")
     _make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")

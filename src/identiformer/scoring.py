@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from identiformer.data import TextData, check_labels, encode_labels, load_source
@@ -233,10 +233,10 @@ def _load(
     say: Say,
 ) -> tuple[TextData, Dataset]:
     """The source and its split to use, the only one that is read."""
-    path = Path(source).expanduser()
-    if split is not None and (source.startswith("demo:") or path.is_file()):
+    path = os.path.expanduser(source)
+    if split is not None and (source.startswith("demo:") or os.path.isfile(path)):
         raise InputError(f"{source} has no splits to choose from: leave out --split, and all of it is used")
-    if split is None and (source.startswith("hf:") or path.is_dir()):
+    if split is None and (source.startswith("hf:") or os.path.isdir(path)):
         say(f"of {source}, the test split is used (--split chooses another)")
     data = load_source(
         source,

@@ -286,7 +286,7 @@ def _run(settings: TrainingSettings, data: TextData) -> dict[str, Any]:
 
 def _check_replaceable(output: Path, source: str, overwrite: bool) -> None:
     """Refuse to replace anything but a model: it may be somebody's home, or the texts to train on."""
-    if output.exists() and not output.is_dir():
+    if os.path.exists(output) and not output.is_dir():
         raise InputError(f"{output} is no folder, and is not replaced: give another --output")
     if not overwrite:
         return

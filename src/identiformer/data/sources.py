@@ -80,7 +80,7 @@ def load_source(
         tables, notes = hub_tables(name)
         found = listed(table.where for table in tables.values())
     else:
-        files = _files(Path(name).expanduser(), name)
+        files = _files(Path(os.path.expanduser(name)), name)
         found = listed(path.name for path in files.values())
         if "all" not in files:
             _check_need(name, need, files, found)
@@ -157,6 +157,10 @@ def _columns_of(table: Table, columns: Columns, labels: Labels, notes: list[str]
 
 def _files(path: Path, name: str) -> dict[str, Path]:
     """The file, or those of a folder by their split, training first."""
+    try:
+        path.exists()
+    except OSError as error:  # a name that is too long, or a folder that may not be entered
+        raise InputError(f"{shown(name)} cannot be read: {error.strerror or error}") from error
     if path.is_file():
         if format_of(path) is None:
             raise InputError(f"{name} has an ending that is not understood: it must be {ENDINGS}")
