@@ -27,7 +27,8 @@ def test_the_json_fits_the_contract(text_pair: str | None):
     assert math.isclose(sum(value["probabilities"].values()), 1.0, abs_tol=1e-9)
     assert value["prediction"] == max(value["probabilities"], key=value["probabilities"].__getitem__)
     tokens, sources = value["tokens"], (text, text_pair)
-    assert tokens[0] == {"text": "<cls>", "start": 0, "end": 0, "segment": 0, "special": True}
+    expected = {"text": "<cls>", "start": 0, "end": 0, "segment": 0, "special": True, "unknown": False}
+    assert tokens[0] == expected
     for token in tokens:
         source = sources[token["segment"]]
         assert source is not None
@@ -123,3 +124,13 @@ def test_a_blank_text_is_refused(text: str):
         explain(model, tokenizer, text)
     with pytest.raises(InputError, match="the text pair is blank"):
         explain(model, tokenizer, "good", text)
+
+
+def test_unknown_words_are_told():
+    model, tokenizer = small_classifier()
+    tokens = explain(model, tokenizer, "good Donaudampf <unk>").tokens
+    assert [(token.text, token.unknown) for token in tokens[:3]] == [
+        ("<cls>", False),
+        ("good", False),
+        ("Donaudampf", True),
+    ]

@@ -35,6 +35,7 @@ class Token:
         start, end: Characters of the text (`segment` 0) or of its pair (1).
         segment: 0 for the text, 1 for its pair.
         special: Whether it is a token of the model's, such as `<cls>`, and not of the text.
+        unknown: Whether the model does not know it and takes it for any other unknown one.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Token:
     end: int
     segment: int
     special: bool
+    unknown: bool
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,8 @@ def _tokens(
         special = segment is None
         source = text_pair if segment == 1 else text
         piece = name if special or source is None else source[start:end]
-        tokens.append(Token(piece, start, end, _segment(segments, len(tokens)), special))
+        unknown = not special and name == tokenizer.unk_token
+        tokens.append(Token(piece, start, end, _segment(segments, len(tokens)), special, unknown))
     return tokens
 
 

@@ -50,7 +50,8 @@ def model_card(
         f"## Identifiability\n\n{_identifiable(metrics['identifiable'])}",
         f"## Settings\n\n{_settings(settings, config)}",
         "## How to load it\n\n```python\nimport identiformer\nfrom transformers import pipeline\n\n"
-        f'classify = pipeline("text-classification", {f"path/to/{name}"!r})\nprint(classify("a text"))\n```\n\n'
+        f'classify = pipeline("text-classification", {f"path/to/{name}"!r})\n'
+        'print(classify("a text", truncation=True))\n```\n\n'
         f'Or from the command line:\n\n```sh\nidentiformer predict {folder} --text "a text"\n'
         f'identiformer explain {folder} --text "a text"\n```\n',
     ]

@@ -21,6 +21,10 @@ SHOWN_UNREAD = 80  # characters beyond those that the model read
 def token_view(explanation: Explanation) -> RenderableType:
     """What `explain` prints of an explanation."""
     parts: list[RenderableType] = [_prediction(explanation)]
+    words = [token for token in explanation.tokens if not token.special]
+    unknown = sum(token.unknown for token in words)
+    if unknown:
+        parts.append(Text(f"{unknown} of {len(words)} tokens are unknown to the model", style="yellow"))
     for head in explanation.heads:
         parts += ["", *_head(explanation, head)]
     return Group(*parts)
