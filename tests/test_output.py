@@ -127,3 +127,11 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file cannot be made"):
         run(tmp_path / "file" / "model")
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="needs a folder in which even root can make no file"
+)
+def test_a_place_that_takes_no_files_is_not_called_another_run():
+    with pytest.raises(InputError, match="cannot be written"):
+        run(Path("/proc/model"))

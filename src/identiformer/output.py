@@ -98,6 +98,8 @@ class UnfinishedFolder:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
+            if not Path(self._lock.lock_file).exists():  # nobody holds it: it cannot be made
+                raise InputError(f"{self.target} cannot be written: give another --output") from None
             raise InputError(
                 f"another run is writing {self.target}: wait for it, or give another --output"
             ) from None
