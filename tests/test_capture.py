@@ -118,3 +118,11 @@ def test_another_model_is_refused():
     )
     with pytest.raises(InputError, match="not of BertForSequenceClassification"):
         capture(BertForSequenceClassification(config), {})
+
+
+def test_only_the_layers_asked_for_are_captured():
+    model, tokenizer = small_classifier()
+    inputs = encoded(tokenizer)
+    (chosen,) = capture(model, inputs, layers=[1])
+    assert chosen.layer == 1
+    assert torch.equal(chosen.heads.weights, capture(model, inputs)[1].heads.weights)

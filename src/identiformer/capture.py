@@ -6,7 +6,7 @@ those that enter the dot product. Nothing of the model is changed beyond the cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,7 +40,12 @@ class CapturedLayer:
     rows: Tensor
 
 
-def capture(model: PreTrainedModel, inputs: dict[str, Tensor], rows: Rows = "pooled") -> list[CapturedLayer]:
+def capture(
+    model: PreTrainedModel,
+    inputs: dict[str, Tensor],
+    rows: Rows = "pooled",
+    layers: Collection[int] | None = None,
+) -> list[CapturedLayer]:
     """The attention heads with which a model encodes a batch of texts.
 
     Args:
@@ -48,6 +53,7 @@ def capture(model: PreTrainedModel, inputs: dict[str, Tensor], rows: Rows = "poo
         inputs: What the tokenizer gave, padded on either side: `input_ids` and `attention_mask`, `[texts, n]`.
         rows: `pooled`, the row of the first token of each text, which in the last layer alone reaches the
             prediction; or `all`, every row, those of padding included.
+        layers: Numbers of the layers to capture, from 0; all of them where it is `None`.
 
     Raises:
         InputError: If the model is no identiformer.
@@ -67,6 +73,8 @@ def capture(model: PreTrainedModel, inputs: dict[str, Tensor], rows: Rows = "poo
 
     def keep(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> None:
         assert isinstance(module, IdentiformerAttention)
+        if layers is not None and module.layer_idx not in layers:
+            return
         heads = _heads(module, query, key, value, visible, wanted)
         captured.append(CapturedLayer(module.layer_idx, heads, wanted))
 

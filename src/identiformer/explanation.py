@@ -24,6 +24,7 @@ from identiformer.identifiability import (
 )
 from identiformer.loading import label_list
 from identiformer.threads import threads_for
+from identiformer.tokenization import token_lengths
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,6 @@ def explain(
         truncation=True,
         return_tensors="pt",
         return_offsets_mapping=True,
-        return_special_tokens_mask=True,
     )
     tokens = _tokens(encoded, tokenizer, text, text_pair)
     inputs = {name: encoded[name].to(model.device) for name in tokenizer.model_input_names if name in encoded}
@@ -163,10 +163,9 @@ def explain(
     names = label_list(model)
     heads: list[HeadExplanation] = []
     with threads_for(model):
-        for captured in capture(model, inputs, rows):
-            if captured.layer in wanted:
-                heads += _explain_heads(captured.layer, captured.heads[0], captured.rows[0].tolist())
-    whole = tokenizer(text, text_pair, truncation=False, verbose=False)["input_ids"]
+        for captured in capture(model, inputs, rows, wanted):
+            heads += _explain_heads(captured.layer, captured.heads[0], captured.rows[0].tolist())
+    (length,) = token_lengths(tokenizer, [text], None if text_pair is None else [text_pair])
     return Explanation(
         text=text,
         text_pair=text_pair,
@@ -174,7 +173,7 @@ def explain(
         probabilities=dict(zip(names, probabilities, strict=True)),
         tokens=tokens,
         heads=heads,
-        truncated=len(whole) > len(tokens),
+        truncated=bool(length > len(tokens)),
     )
 
 
@@ -189,22 +188,18 @@ def _tokens(
 ) -> list[Token]:
     tokens: list[Token] = []
     names = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
-    segments = encoded.sequence_ids(0)
-    for name, (start, end), segment in zip(
-        names, encoded["offset_mapping"][0].tolist(), segments, strict=True
+    segment = 0
+    for name, (start, end), segment_of_text in zip(
+        names, encoded["offset_mapping"][0].tolist(), encoded.sequence_ids(0), strict=True
     ):
-        special = segment is None
+        special = segment_of_text is None
+        if not special:
+            segment = segment_of_text  # a special token belongs to the text before it
         source = text_pair if segment == 1 else text
         piece = name if special or source is None else source[start:end]
         unknown = not special and name == tokenizer.unk_token
-        tokens.append(Token(piece, start, end, _segment(segments, len(tokens)), special, unknown))
+        tokens.append(Token(piece, start, end, segment, special, unknown))
     return tokens
-
-
-def _segment(segments: list[int | None], index: int) -> int:
-    """The segment of a token; a special one belongs to the text before it."""
-    before = [segment for segment in segments[: index + 1] if segment is not None]
-    return before[-1] if before else 0
 
 
 def _explain_heads(layer: int, heads: AttentionHead, rows: list[int]) -> list[HeadExplanation]:

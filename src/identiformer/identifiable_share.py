@@ -42,6 +42,7 @@ def identifiable_share(
     identifiable: dict[str, list[np.ndarray]] = {level.value: [] for level in Level}
     tied: list[np.ndarray] = []
     tokens: list[np.ndarray] = []
+    last = model.config.num_hidden_layers - 1
     # Texts of similar length together: the least padding.
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for start in range(0, len(order), batch_size):
@@ -54,7 +55,8 @@ def identifiable_share(
             return_tensors="pt",
         ).to(model.device)
         with threads_for(model):
-            certificate = certify(capture(model, dict(inputs))[-1].heads)
+            (captured,) = capture(model, dict(inputs), layers=[last])
+            certificate = certify(captured.heads)
         for level in Level:
             unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]
             identifiable[level.value].append(unique.flatten(1).all(dim=1).cpu().numpy())

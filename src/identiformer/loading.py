@@ -23,8 +23,6 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    import identiformer.model  # noqa: F401  (makes identiformer known to the Auto classes)
-
     folder = Path(name)
     try:
         folder.exists()

@@ -47,8 +47,12 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary of JSON's types."""
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
-        return {"row": self.row, "text": self.text, **pair, "label": self.label} | {
-            "probabilities": self.probabilities
+        return {
+            "row": self.row,
+            "text": self.text,
+            **pair,
+            "label": self.label,
+            "probabilities": self.probabilities,
         }
 
 
