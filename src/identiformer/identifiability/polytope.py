@@ -49,15 +49,25 @@ class RowPolytope:
     - `head`: one row, without batch dimensions.
     - `tolerance`: $\varepsilon$.
     - `with_greatest`: also carry a variable for the greatest weight, for [`RowPolytope.lead`][].
+    - `cutoff`: up to where singular values of the centred $T$ count as zero. `None`: [`output_cutoff`][].
     """
 
-    def __init__(self, head: AttentionHead, tolerance: float = 0.0, with_greatest: bool = False) -> None:
+    def __init__(
+        self,
+        head: AttentionHead,
+        tolerance: float = 0.0,
+        with_greatest: bool = False,
+        cutoff: float | None = None,
+    ) -> None:
         _check_row(head, tolerance)
         seen = head.mask
         self.visible: NDArray[np.int64] = seen.nonzero()[:, 0].cpu().numpy()
         self.weights: NDArray[np.float64] = head.weights[seen].cpu().numpy()
         scale = output_scale(head)
-        centred = spectrum(centre(head.reduced, seen), scale.cutoff)
+        centred = spectrum(
+            centre(head.reduced, seen),
+            scale.cutoff if cutoff is None else torch.full_like(scale.cutoff, cutoff),
+        )
         rank = int(centred.rank)
         tokens = len(self.weights)
         ones = torch.full((tokens, 1), tokens**-0.5, dtype=torch.float64, device=seen.device)
@@ -80,6 +90,10 @@ class RowPolytope:
     def least(self, token: int) -> NDArray[np.float64]:
         """A row in which it is the least possible."""
         return self._minimise({token: 1.0}, 0.0)
+
+    def maximise(self, objective: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A row in which the sum of the weights times `objective`, `[n]`, is the greatest possible."""
+        return self._minimise({token: -float(value) for token, value in enumerate(objective)}, 0.0)
 
     def lead(self, token: int) -> NDArray[np.float64]:
         r"""A row in which $b_j - \max_k b_k$ is the greatest possible: 0 where token $j$ can be at the top.
