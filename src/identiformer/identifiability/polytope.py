@@ -10,19 +10,11 @@ from numpy.typing import NDArray
 from identiformer.errors import InputError
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import complement, lengths
+from identiformer.identifiability.solver import SilentHighs
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 
 # The least that HiGHS accepts. Weights are exact up to about ten times this.
 _FEASIBILITY = 1e-10
-
-
-class _Silent(highspy.Highs):
-    """A solver that is silent from the start: the constructor of the plain one prints to standard output."""
-
-    def enableCallbacks(self) -> None:
-        """What the constructor calls first."""
-        self.silent()
-        super().enableCallbacks()
 
 
 class RowPolytope:
@@ -163,7 +155,7 @@ class RowPolytope:
         model.a_matrix_.start_ = np.concatenate([[0], filled.sum(axis=1).cumsum()]).astype(np.int32)
         model.a_matrix_.index_ = filled.nonzero()[1].astype(np.int32)
         model.a_matrix_.value_ = rows[filled]
-        solver = _Silent()
+        solver = SilentHighs()
         solver.setOptionValue("presolve", "off")
         solver.setOptionValue("primal_feasibility_tolerance", _FEASIBILITY)
         solver.setOptionValue("dual_feasibility_tolerance", _FEASIBILITY)
