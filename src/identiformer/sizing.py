@@ -1,14 +1,16 @@
-"""The value size that makes a wanted share of texts identifiable."""
+"""Where texts are truncated, and the value size that makes a wanted share of them identifiable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from identiformer.errors import InputError
 from identiformer.tokenization import covering_length
+
+AUTO_COVERAGE = 0.995  # the share of training texts that `max_length="auto"` leaves whole
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,31 @@ class Sizing:
     reason: str
 
 
+def max_length_for(lengths: np.ndarray, max_length: int | Literal["auto"], paired: bool) -> int:
+    """The number of tokens at which training truncates texts.
+
+    Args:
+        lengths: Tokens of each training text, special ones included.
+        max_length: What the user chose.
+        paired: Whether the texts are pairs.
+
+    Raises:
+        InputError: If that leaves no room for any word.
+    """
+    shortest = 4 if paired else 2  # <cls> A <sep> B, or <cls> A
+    if max_length == "auto":
+        return max(covering_length(lengths, AUTO_COVERAGE), shortest)
+    if max_length < shortest:
+        raise InputError(f"--max-length is {max_length}: give at least {shortest} (special tokens count)")
+    return max_length
+
+
+def check_coverage(coverage: float) -> None:
+    """Raise an `InputError` if `coverage` is no share of texts to cover: above 0 and at most 1."""
+    if not 0 < coverage <= 1:
+        raise InputError(f"--coverage is {coverage}: give a share of the texts, above 0 and at most 1")
+
+
 def identifiable_length_for(lengths: np.ndarray, max_length: int, coverage: float) -> int:
     """The number of tokens that covers a share of texts.
 
@@ -27,8 +54,7 @@ def identifiable_length_for(lengths: np.ndarray, max_length: int, coverage: floa
         max_length: Where texts are truncated.
         coverage: The share of texts to cover, above 0 and at most 1.
     """
-    if not 0 < coverage <= 1:
-        raise InputError(f"--coverage is {coverage}: give a share of the texts, above 0 and at most 1")
+    check_coverage(coverage)
     return covering_length(np.minimum(lengths, max_length), coverage)
 
 

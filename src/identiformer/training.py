@@ -27,10 +27,8 @@ from identiformer.model_card import model_card
 from identiformer.output import UnfinishedFolder, whole_file, write_json
 from identiformer.prediction import predict_probabilities
 from identiformer.settings import TrainingSettings
-from identiformer.sizing import identifiable_length_for, size_for
-from identiformer.tokenization import build_tokenizer, covering_length, token_lengths
-
-AUTO_COVERAGE = 0.995  # the share of training texts that `max_length="auto"` leaves whole
+from identiformer.sizing import identifiable_length_for, max_length_for, size_for
+from identiformer.tokenization import build_tokenizer, token_lengths
 
 METRICS = "metrics.json"
 RUN = "training_run.json"  # settings and a digest of the data: what a run must share to be the same one
@@ -148,15 +146,7 @@ def _prepare(
         min_frequency=settings.min_frequency,
     )
     lengths = token_lengths(tokenizer, texts, pairs)
-    shortest = 2 if pairs is None else 4  # <cls> A, or <cls> A <sep> B
-    if settings.max_length == "auto":
-        max_length = max(covering_length(lengths, AUTO_COVERAGE), shortest)
-    elif settings.max_length < shortest:
-        raise InputError(
-            f"--max-length is {settings.max_length}: give at least {shortest} (special tokens count)"
-        )
-    else:
-        max_length = settings.max_length
+    max_length = max_length_for(lengths, settings.max_length, pairs is not None)
     tokenizer.model_max_length = max_length
     for name, split in data.splits.items():
         split_lengths = lengths if name == "train" else token_lengths(tokenizer, *_columns(split))
