@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from identiformer.data import TextData, check_labels, encode_labels, load_source
+from identiformer.data import check_labels, encode_labels
 from identiformer.data.cells import Bad, read_text
 from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.loading import label_list, load_classifier
 from identiformer.prediction import predict_probabilities
+from identiformer.reading import AS_FOUND, ChosenColumns, Say, check_pair, load_split, takes_pairs
 from identiformer.tokenization import token_lengths
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CHUNK = 4096  # texts read, predicted and passed on at once: what bounds the memory
 
-Say = Callable[[str], None]
 Progress = Callable[[int, int], None]  # texts done since the last call, texts in all
-
-
-@dataclass(frozen=True)
-class ChosenColumns:
-    """Which columns of a source to read; what is `None` is found as `load_source` finds it."""
-
-    text: str | None = None
-    label: str | None = None
-    text_pair: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +50,7 @@ def evaluate(
     source: str,
     *,
     split: str | None = None,
-    columns: ChosenColumns = ChosenColumns(),
+    columns: ChosenColumns = AS_FOUND,
     on_bad_row: Literal["error", "skip"] = "error",
     batch_size: int = 64,
     say: Say = lambda _: None,
@@ -86,9 +75,9 @@ def evaluate(
         InputError: For a model or texts that cannot be used, labels that the model does not know among them.
     """
     classifier, tokenizer = load_classifier(model)
-    data, chosen = _load(source, columns, "required", on_bad_row, split, say)
+    data, chosen = load_split(source, columns, "required", on_bad_row, split, say)
     names = label_list(classifier)
-    pair_column = _pair_column(data, chosen, classifier, columns)
+    pair_column = takes_pairs(data, chosen, classifier, columns)
     rows, skipped = check_labels(chosen, names, source, on_bad_row)
     for note in data.notes:
         say(note)
@@ -112,7 +101,7 @@ def predict(
     source: str,
     *,
     split: str | None = None,
-    columns: ChosenColumns = ChosenColumns(),
+    columns: ChosenColumns = AS_FOUND,
     on_bad_row: Literal["error", "skip"] = "error",
     batch_size: int = 64,
     say: Say = lambda _: None,
@@ -123,8 +112,8 @@ def predict(
     Takes the arguments of `evaluate`; labels of the source, where there are any, are not looked at.
     """
     classifier, tokenizer = load_classifier(model)
-    data, rows = _load(source, columns, "ignore", on_bad_row, split, say)
-    pair_column = _pair_column(data, rows, classifier, columns)
+    data, rows = load_split(source, columns, "ignore", on_bad_row, split, say)
+    pair_column = takes_pairs(data, rows, classifier, columns)
     for note in data.notes:
         say(note)
     truncated = 0
@@ -214,56 +203,6 @@ def check_given(texts: Sequence[str], *, pair: bool = False) -> None:
                 "write it in UTF-8" if read.reason.endswith("valid Unicode") else "give at least one word"
             )
             raise InputError(f"{which} is a {read.reason}: {remedy}")
-
-
-def check_pair(classifier: PreTrainedModel, given: bool) -> None:
-    """Raise an `InputError` where a model made for pairs of texts gets single ones, or the other way round."""
-    takes = getattr(classifier.config, "takes_text_pair", None)
-    if takes and not given:
-        raise InputError("the model was trained on pairs of texts: give --text-pair-column (or --text-pair)")
-    if takes is False and given:
-        raise InputError(
-            "the model was trained on single texts: leave out --text-pair-column (or --text-pair), and where a "
-            "source has columns of pairs, name that of the texts with --text-column"
-        )
-
-
-def _load(
-    source: str,
-    columns: ChosenColumns,
-    labels: Literal["required", "ignore"],
-    on_bad_row: Literal["error", "skip"],
-    split: str | None,
-    say: Say,
-) -> tuple[TextData, Dataset]:
-    """The source and its split to use, the only one that is read."""
-    path = os.path.expanduser(source)
-    if split is not None and (source.startswith("demo:") or os.path.isfile(path)):
-        raise InputError(f"{source} has no splits to choose from: leave out --split, and all of it is used")
-    if split is None and (source.startswith("hf:") or os.path.isdir(path)):
-        say(f"of {source}, the test split is used (--split chooses another)")
-    data = load_source(
-        source,
-        text_column=columns.text,
-        label_column=columns.label,
-        text_pair_column=columns.text_pair,
-        labels=labels,
-        on_bad_row=on_bad_row,
-        only=(split or "test",),
-    )
-    (rows,) = data.splits.values()
-    return data, rows
-
-
-def _pair_column(data: TextData, rows: Dataset, classifier: PreTrainedModel, columns: ChosenColumns) -> bool:
-    """Whether the rows' second texts are used; a pair that nobody asked for is none to a model of single texts."""
-    found = "text_pair" in rows.column_names
-    takes = getattr(classifier.config, "takes_text_pair", None)
-    if found and takes is False and columns.text is not None and columns.text_pair is None:
-        data.notes.append(f"the model takes single texts: the column {data.columns.text_pair} is not used")
-        return False
-    check_pair(classifier, found)
-    return found
 
 
 def _count_truncated(

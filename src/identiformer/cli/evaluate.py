@@ -36,7 +36,7 @@ def evaluate(
     from identiformer.cli.results import show
     from identiformer.evaluation import metrics_table
     from identiformer.output import refuse_existing, refuse_source, write_json
-    from identiformer.scoring import ChosenColumns
+    from identiformer.reading import ChosenColumns
     from identiformer.scoring import evaluate as run
 
     if json_file is not None:

@@ -30,7 +30,8 @@ def explain(
     from identiformer.explanation import explain as run
     from identiformer.loading import load_classifier
     from identiformer.output import refuse_existing, write_json
-    from identiformer.scoring import check_given, check_pair
+    from identiformer.reading import check_pair
+    from identiformer.scoring import check_given
 
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")

@@ -53,8 +53,9 @@ def predict(
     from identiformer.cli.results import results
     from identiformer.output import refuse_existing, refuse_source
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
-    from identiformer.scoring import ChosenColumns, predict_given
+    from identiformer.reading import ChosenColumns
     from identiformer.scoring import predict as run
+    from identiformer.scoring import predict_given
 
     if output is not None:
         check_ending(output)
