@@ -1,0 +1,230 @@
+"""Along the rows that a query generates and that give the same output."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identiformer.identifiability.query_space import QuerySpace
+
+# Outputs on the curve agree to this, relative to what residuals are relative to.
+_ON_CURVE = 1e-10
+# A step that changes the output by less than this a unit of the logits leaves it as it is.
+_NO_CHANGE = 1e-12
+# Steps are measured by the greatest change of a logit: the first, the longest, the shortest worth taking.
+_FIRST, _LONGEST, _SHORTEST = 0.5, 2.0, 1e-4
+_MOST_STEPS = 300
+# Some steps that together raise the score by less than this have arrived.
+_SOME, _PROGRESS = 8, 1e-4
+# How many Gauss-Newton steps may lead back to the curve.
+_CORRECTIONS = 8
+# How many steps lead away from the start, and how long they are.
+_DEPARTURE, _STRIDE = 8, 1.0
+
+
+class Score(NamedTuple):
+    """What an ascent raises.
+
+    - `value`: of a row.
+    - `gradient`: `[m]`, with respect to the logits of the row.
+    """
+
+    value: float
+    gradient: NDArray[np.float64]
+
+
+class Objective(NamedTuple):
+    """What an ascent is after.
+
+    - `score`: from the logarithms of a row, `[m]`, to its [`Score`][].
+    - `enough`: the value at which nothing is left to raise.
+    """
+
+    score: Callable[[NDArray[np.float64]], Score]
+    enough: float
+
+
+class Place(NamedTuple):
+    """A point on the curve.
+
+    - `point`: `[p]`, the coordinates of the query.
+    - `logs`: `[m]`, the logarithms of its row.
+    - `stiff`: `[p, r]`, an orthonormal basis of what changes the output; the curve is orthogonal to it.
+    """
+
+    point: NDArray[np.float64]
+    logs: NDArray[np.float64]
+    stiff: NDArray[np.float64]
+
+    def along(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The part of a step, `[p]`, that leaves the output as it is."""
+        # Twice, since little may be left of it.
+        for _ in range(2):
+            step = step - self.stiff @ (self.stiff.T @ step)
+        return step
+
+
+class LevelCurve:
+    r"""The curve $\{c : \mathrm{softmax}(\beta + Y c)\, C = h\}$, or surface, followed from a point on it.
+
+    Where the row is $b$, a unit of $c$ changes the output by $J = C^\top (\mathrm{diag}(b) - b b^\top) Y$. A step
+    goes along the null space of $J$, in the direction that raises a score most; Gauss-Newton steps of least
+    length, $-J^+ (b\, C - h)$, lead back to the curve. The length of a step doubles after a success, and shrinks
+    where the way back is not found or the score has not risen.
+
+    Peaked rows: the weight of a token at 1e-30 moves no output that could be measured, and may grow until it does.
+    Singular values of $J$ are therefore compared with the output, not with the greatest of them.
+
+    **Arguments:**
+
+    - `space`: the queries.
+    - `responses`: `[m, r]`, $C$, such that lengths of differences of $b\, C$ are residuals.
+    - `rounding`: what rounding may change in $b\, C$.
+    - `point`: `[p]`, a query whose output is $h$ or close to it. The curve goes through the output nearest to $h$
+      that is reached from there, since weights in low precision have an output that no softmax has.
+    - `output`: `[r]`, $h$.
+
+    **Attributes:** `start`: a [`Place`][]; `freedom`: in how many directions the curve goes on from there.
+
+    **Source:** Allgower and Georg, Introduction to Numerical Continuation Methods, chapters 2, 3 and 6; Luenberger
+    and Ye, Linear and Nonlinear Programming, section 12.4 (gradient projection).
+    """
+
+    def __init__(
+        self,
+        space: QuerySpace,
+        responses: NDArray[np.float64],
+        rounding: float,
+        point: NDArray[np.float64],
+        output: NDArray[np.float64],
+    ) -> None:
+        self._space = space
+        self._responses = responses
+        self._on_curve = max(_ON_CURVE, rounding)
+        self._no_change = max(_NO_CHANGE, rounding)
+        self._output = output
+        nearest, off = point, self._off(space.log_weights(point))
+        for _ in range(_CORRECTIONS):
+            step = self._correction(space.log_weights(nearest))
+            closer = self._off(space.log_weights(nearest + step))
+            if self._length(step) > 1 or not closer < off:
+                break
+            nearest, off = nearest + step, closer
+        logs = space.log_weights(nearest)
+        self._output = np.exp(logs) @ responses
+        self.start: Place = self._place(nearest, logs)
+        self.freedom: int = len(point) - self.start.stiff.shape[1]
+
+    def ascend(
+        self,
+        objective: Objective,
+        first: NDArray[np.float64] | None = None,
+    ) -> Place:
+        """The place where a score is locally greatest, or enough.
+
+        **Arguments:** `first`: `[p]`, the direction in which to leave the start before anything is raised. `None`:
+        raise at once.
+        """
+        place = self.start if first is None else self._depart(first)
+        score = objective.score(place.logs)
+        before = deque([score.value], maxlen=_SOME)
+        length = _FIRST
+        for _ in range(_MOST_STEPS):
+            if score.value >= objective.enough:
+                break
+            uphill = self._space.coordinates.T @ score.gradient
+            along = place.along(uphill)
+            if not np.linalg.norm(along) > 1e-9 * np.linalg.norm(uphill):
+                break
+            while length >= _SHORTEST:
+                reached = self._move(place, along, length)
+                if reached is not None and (higher := objective.score(reached.logs)).value > score.value:
+                    place, score = reached, higher
+                    break
+                length /= 3
+            else:
+                break
+            length = min(2 * length, _LONGEST)
+            if len(before) == _SOME and score.value - before[0] < _PROGRESS:
+                break
+            before.append(score.value)
+        return place
+
+    def _depart(self, direction: NDArray[np.float64]) -> Place:
+        """Some steps that keep their direction, as far as the curve does."""
+        place = self.start
+        for _ in range(_DEPARTURE):
+            direction = place.along(direction)
+            reached = self._move(place, direction, _STRIDE) or self._move(place, direction, 0.1 * _STRIDE)
+            if reached is None:
+                break
+            place = reached
+        return place
+
+    def _move(self, place: Place, direction: NDArray[np.float64], length: float) -> Place | None:
+        """A step of some length, and back to the curve; `None` if that is not found."""
+        size = self._length(direction)
+        if size == 0:
+            return None
+        point = place.point + direction * (length / size)
+        for _ in range(_CORRECTIONS):
+            logs = self._space.log_weights(point)
+            if self._off(logs) <= self._on_curve:
+                return self._place(point, logs)
+            step = self._correction(logs)
+            if self._length(step) > length:
+                return None
+            point = point + step
+        return None
+
+    def _place(self, point: NDArray[np.float64], logs: NDArray[np.float64]) -> Place:
+        _, singular, right = np.linalg.svd(self._jacobian(logs), full_matrices=False)
+        return Place(point, logs, right[singular > self._no_change].T)
+
+    def _correction(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The step, `[p]`, that leads back to the curve as far as the output is linear in it."""
+        left, singular, right = np.linalg.svd(self._jacobian(logs), full_matrices=False)
+        kept = singular > self._no_change
+        miss = left.T @ (np.exp(logs) @ self._responses - self._output)
+        return -right[kept].T @ (miss[kept] / singular[kept])
+
+    def _jacobian(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        weights = np.exp(logs)
+        # The heaviest token's response less the mean one is small where the row is peaked, and so is its error.
+        return ((self._responses - weights @ self._responses) * weights[:, None]).T @ self._space.coordinates
+
+    def _off(self, logs: NDArray[np.float64]) -> float:
+        return float(np.linalg.norm(np.exp(logs) @ self._responses - self._output))
+
+    def _length(self, step: NDArray[np.float64]) -> float:
+        """The greatest change of a logit, logits being centred."""
+        return float(np.abs(self._space.coordinates @ step).max())
+
+
+def of_weight(token: int, sign: float) -> Objective:
+    r"""$\pm \log (b_j / (1 - b_j))$, which grows with $\pm b_j$ and is flat nowhere, up to a distance of 1e-11."""
+
+    def score(logs: NDArray[np.float64]) -> Score:
+        total = float(np.logaddexp.reduce(np.delete(logs, token)))
+        gradient = -np.exp(np.minimum(logs - total, 0.0))
+        gradient[token] = 1.0
+        return Score(sign * (float(logs[token]) - total), sign * gradient)
+
+    return Objective(score, 25.0)
+
+
+def of_distance(weights: NDArray[np.float64]) -> Objective:
+    r"""$\log \tfrac12 \|b - a\|_1$, whose gradient does not vanish with the distance, up to 1 - 1e-9."""
+
+    def score(logs: NDArray[np.float64]) -> Score:
+        row = np.exp(logs)
+        moved = row - weights
+        distance = max(0.5 * float(np.abs(moved).sum()), np.finfo(np.float64).tiny)
+        slope = np.sign(moved) * row
+        return Score(float(np.log(distance)), 0.5 * (slope - row * slope.sum()) / distance)
+
+    return Objective(score, float(np.log1p(-1e-9)))
