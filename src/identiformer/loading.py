@@ -23,6 +23,68 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+    _check_name(name)
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            name, output_loading_info=True, **kwargs
+        )
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # each library that reads a part has its own
+        raise _not_loaded("text classifier", name, error) from error
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
+    if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
+        raise InputError(f"{name} does not choose one label of several: give a model that does")
+    _complete(tokenizer, model)
+    return model.eval(), tokenizer
+
+
+def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load any model of transformers, in evaluation mode, with its tokenizer: what it was saved as, head included.
+
+    Args:
+        name: A model folder, or the name of a model on a hub.
+
+    Raises:
+        InputError: If there is no such model, or it lacks weights that its attention depends on.
+    """
+    import transformers
+
+    _check_name(name)
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        auto = getattr(transformers, _auto_class((config.architectures or [""])[0]))
+        model, report = auto.from_pretrained(name, output_loading_info=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # each library that reads a part has its own
+        raise _not_loaded("model", name, error) from error
+    # Checkpoints of sentence encoders often lack a pooler, which comes after all attention.
+    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    if missing:
+        raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
+    _complete(tokenizer, model)
+    return model.eval(), tokenizer
+
+
+def _auto_class(architecture: str) -> str:
+    """The Auto class that loads what was saved as `architecture`, as its name says by its ending."""
+    for ending, auto in (
+        ("ForSequenceClassification", "AutoModelForSequenceClassification"),
+        ("ForMaskedLM", "AutoModelForMaskedLM"),
+        ("ForConditionalGeneration", "AutoModelForSeq2SeqLM"),
+        ("ForCausalLM", "AutoModelForCausalLM"),
+        ("LMHeadModel", "AutoModelForCausalLM"),
+        ("ForTokenClassification", "AutoModelForTokenClassification"),
+        ("ForQuestionAnswering", "AutoModelForQuestionAnswering"),
+    ):
+        if architecture.endswith(ending):
+            return auto
+    return "AutoModel"
+
+
+def _check_name(name: str) -> None:
+    """Raise an `InputError` where a name can be none of a model, before any library looks for it."""
     folder = Path(name)
     try:
         folder.exists()
@@ -34,23 +96,11 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{name} is a file; a model is a folder, as train writes it to --output")
     if not folder.exists() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
         raise InputError(f"{name} does not exist: give a model folder, or the name of a model on a hub")
-    try:
-        model, report = AutoModelForSequenceClassification.from_pretrained(
-            name, output_loading_info=True, **kwargs
-        )
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # each library that reads a part has its own
-        where = "folder" if folder.is_dir() else "folder, or a model that can be had from a hub here"
-        raise InputError(
-            f"no text classifier could be loaded from {name} ({_reason(error)}); give a model {where}"
-        ) from error
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
-    if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
-        raise InputError(f"{name} does not choose one label of several: give a model that does")
-    _complete(tokenizer, model)
-    return model.eval(), tokenizer
+
+
+def _not_loaded(what: str, name: str, error: Exception) -> InputError:
+    where = "folder" if Path(name).is_dir() else "folder, or a model that can be had from a hub here"
+    return InputError(f"no {what} could be loaded from {name} ({_reason(error)}); give a model {where}")
 
 
 def _reason(error: Exception) -> str:
