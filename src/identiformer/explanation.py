@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture import Rows, capture
+from identiformer.capture import CapturedLayer, Rows, capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import (
     AttentionHead,
@@ -133,7 +133,7 @@ def explain(
     """Explain what a model says of a text.
 
     Args:
-        model: An identiformer, in evaluation mode.
+        model: A text classifier, in evaluation mode.
         tokenizer: Its tokenizer.
         text: The text; truncated where it is longer than the model allows, and the result says so.
         text_pair: Its pair, where the model was trained on pairs.
@@ -147,8 +147,6 @@ def explain(
     for name, given in (("text", text), ("text pair", text_pair)):
         if given is not None and not given.strip():
             raise InputError(f"the {name} is blank: give at least one word")
-    count = int(model.config.num_hidden_layers)
-    wanted = {_layer_number(layer, count) for layer in (layers if layers is not None else [-1])}
     encoded = tokenizer(
         text,
         text_pair,
@@ -163,8 +161,9 @@ def explain(
     names = label_list(model)
     heads: list[HeadExplanation] = []
     with threads_for(model):
-        for captured in capture(model, inputs, rows, wanted):
-            heads += _explain_heads(captured.layer, captured.heads[0], captured.rows[0].tolist())
+        wanted = layers if layers is not None else [-1]
+        for captured in capture_inputs(model, inputs, rows=rows, layers=wanted):
+            heads += _explain_heads(captured)
     (length,) = token_lengths(tokenizer, [text], None if text_pair is None else [text_pair])
     return Explanation(
         text=text,
@@ -175,12 +174,6 @@ def explain(
         heads=heads,
         truncated=bool(length > len(tokens)),
     )
-
-
-def _layer_number(layer: int, count: int) -> int:
-    if not -count <= layer < count:
-        raise InputError(f"there is no layer {layer}: the model has layers 0 to {count - 1}")
-    return layer % count
 
 
 def _tokens(
@@ -202,19 +195,25 @@ def _tokens(
     return tokens
 
 
-def _explain_heads(layer: int, heads: AttentionHead, rows: list[int]) -> list[HeadExplanation]:
-    """The explanations of `heads`, whose batch dimensions are `[heads, rows]`."""
+def _explain_heads(captured: CapturedLayer) -> list[HeadExplanation]:
+    """The explanations of the heads of one layer, captured of one text."""
+    for number, reason in captured.refused.items():
+        raise InputError(f"head {number} of layer {captured.layer} cannot be explained: {reason}")
+    if captured.sink or captured.heads is None:
+        raise InputError(f"layer {captured.layer} cannot be explained: {captured.note}")
+    heads: AttentionHead = captured.heads[0]  # [heads, rows]
+    rows: list[int] = captured.rows[0].tolist()
     certificate = certify(heads)
     effective = effective_attention(heads)
     results: list[HeadExplanation] = []
-    for head in range(heads.batch_shape[0]):
+    for head, number in enumerate(captured.head_numbers):
         for position, row in enumerate(rows):
             one = heads[head, position]
             intervals = weight_intervals(one)
             results.append(
                 HeadExplanation(
-                    layer=layer,
-                    head=head,
+                    layer=captured.layer,
+                    head=number,
                     row=row,
                     weights=one.weights.cpu().numpy(),
                     effective=effective[head, position].cpu().numpy(),
@@ -222,18 +221,20 @@ def _explain_heads(layer: int, heads: AttentionHead, rows: list[int]) -> list[He
                     upper=intervals.upper.cpu().numpy(),
                     possible_tops=possible_tops(one, intervals=intervals),
                     tied_tokens=int(certificate.tied_tokens[head, position]),
-                    levels=_levels(certificate, head, position),
+                    levels=_levels(certificate, captured.levels, head, position),
                 )
             )
     return results
 
 
-def _levels(certificate: Certificate, head: int, position: int) -> dict[str, LevelResult]:
+def _levels(
+    certificate: Certificate, levels: Sequence[Level], head: int, position: int
+) -> dict[str, LevelResult]:
     return {
         level.value: LevelResult(
             nullity=int(certificate[level].nullity[head, position]),
             margin=float(certificate[level].margin[head, position]),
             verdict=Verdict(int(certificate[level].verdict[head, position])).label,
         )
-        for level in Level
+        for level in levels
     }

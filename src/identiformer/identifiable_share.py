@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture import capture
+from identiformer.capture import capture_inputs
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.threads import threads_for
 
@@ -55,7 +55,8 @@ def identifiable_share(
             return_tensors="pt",
         ).to(model.device)
         with threads_for(model):
-            (captured,) = capture(model, dict(inputs), layers=[last])
+            (captured,) = capture_inputs(model, dict(inputs), layers=[last])
+            assert captured.heads is not None  # of our own model every head has the form
             certificate = certify(captured.heads)
         for level in Level:
             unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]
