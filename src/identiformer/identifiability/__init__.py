@@ -5,6 +5,7 @@ from identiformer.identifiability.directions import Level
 from identiformer.identifiability.effective import effective_attention
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
+from identiformer.identifiability.recovery import recover
 from identiformer.identifiability.ties import TiedTokens, tied_tokens
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "certify",
     "effective_attention",
     "possible_tops",
+    "recover",
     "tied_tokens",
     "weight_intervals",
 ]

@@ -55,3 +55,11 @@ def broadcast(*shapes: torch.Size) -> torch.Size:
 def complement(basis: Float[Tensor, "n c"]) -> Float[Tensor, "n m"]:
     """An orthonormal basis of what is orthogonal to the orthonormal columns of `basis`."""
     return torch.linalg.qr(basis, mode="complete").Q[:, basis.shape[-1] :]
+
+
+def solve_gram(
+    upper: Float[Tensor, "*batch d d"], right: Float[Tensor, "*batch d k"]
+) -> Float[Tensor, "*batch d k"]:
+    r"""$X$ with $R^\top R X = B$, for an upper triangular $R$."""
+    half = torch.linalg.solve_triangular(upper.mT, right, upper=False)
+    return torch.linalg.solve_triangular(upper, half, upper=True)
