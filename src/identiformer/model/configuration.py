@@ -5,6 +5,7 @@
 
 # No `from __future__ import annotations` here: @strict checks values against the types themselves.
 
+from importlib import import_module
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -89,6 +90,8 @@ class IdentiformerConfig(PreTrainedConfig):
             share = 1 if self.head_merge == "add" else max(self.num_attention_heads, 1)
             self.value_size = max(self.hidden_size // share, 1)
         super().__post_init__(**kwargs)
+        # Registers the models with the Auto classes, which ask for them by the class of a configuration.
+        import_module("identiformer.model.classifier")
 
     @property
     def carried_value_size(self) -> int:

@@ -1,0 +1,1 @@
+"""Pretrained encoders whose values are made to carry their keys, so that their attention is identifiable."""
