@@ -42,8 +42,7 @@ def search_curve(
     **Arguments:** `point`: `[p]`, a query that generates the weights; `most`: the merit that no row can exceed.
     """
     weights = same.weights
-    responses = same.responses()
-    curve = LevelCurve(space, responses, same.rounding, point, weights @ responses)
+    curve = LevelCurve(space, same.responses(), point)
     error = float(0.5 * np.abs(np.exp(curve.start.logs) - weights).sum())
     objective = aim.objective(weights)
     generator = np.random.default_rng(aim.seed)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identiformer.identifiability.query_space import QuerySpace
+from identiformer.identifiability.same_output import Responses
 
-# Outputs on the curve agree to this, relative to what residuals are relative to.
+# Outputs on the curve agree to this, in the unit of the responses.
 _ON_CURVE = 1e-10
 # A step that changes the output by less than this a unit of the logits leaves it as it is.
 _NO_CHANGE = 1e-12
@@ -23,7 +24,7 @@ _SOME, _PROGRESS = 8, 1e-4
 # How many Gauss-Newton steps may lead back to the curve.
 _CORRECTIONS = 8
 # How many steps lead away from the start, and how long they are.
-_DEPARTURE, _STRIDE = 8, 1.0
+_DEPARTURE, _STRIDE = 8, 2.0
 
 
 class Score(NamedTuple):
@@ -82,11 +83,9 @@ class LevelCurve:
     **Arguments:**
 
     - `space`: the queries.
-    - `responses`: `[m, r]`, $C$, such that lengths of differences of $b\, C$ are residuals.
-    - `rounding`: what rounding may change in $b\, C$.
+    - `responses`: $C$ and $h$.
     - `point`: `[p]`, a query whose output is $h$ or close to it. The curve goes through the output nearest to $h$
-      that is reached from there, since weights in low precision have an output that no softmax has.
-    - `output`: `[r]`, $h$.
+      that is reached from there, since weights in low precision may have an output that no softmax has.
 
     **Attributes:** `start`: a [`Place`][]; `freedom`: in how many directions the curve goes on from there.
 
@@ -97,16 +96,14 @@ class LevelCurve:
     def __init__(
         self,
         space: QuerySpace,
-        responses: NDArray[np.float64],
-        rounding: float,
+        responses: Responses,
         point: NDArray[np.float64],
-        output: NDArray[np.float64],
     ) -> None:
         self._space = space
-        self._responses = responses
-        self._on_curve = max(_ON_CURVE, rounding)
-        self._no_change = max(_NO_CHANGE, rounding)
-        self._output = output
+        self._responses = responses.matrix
+        self._on_curve = max(_ON_CURVE, responses.rounding)
+        self._no_change = max(_NO_CHANGE, responses.rounding)
+        self._output = responses.output
         nearest, off = point, self._off(space.log_weights(point))
         for _ in range(_CORRECTIONS):
             step = self._correction(space.log_weights(nearest))
@@ -115,7 +112,7 @@ class LevelCurve:
                 break
             nearest, off = nearest + step, closer
         logs = space.log_weights(nearest)
-        self._output = np.exp(logs) @ responses
+        self._output = np.exp(logs) @ self._responses
         self.start: Place = self._place(nearest, logs)
         self.freedom: int = len(point) - self.start.stiff.shape[1]
 

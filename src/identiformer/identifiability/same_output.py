@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.linalg import lengths
-from identiformer.identifiability.spectrum import Spectrum, centre, output_scale, spectrum
+from identiformer.identifiability.linalg import lengths, svd
+from identiformer.identifiability.spectrum import centre, output_scale
 from identiformer.identifiability.tolerance import ROUNDING
 
 # Up to this residual, two outputs are the same.
@@ -17,6 +19,19 @@ SAME_OUTPUT = 1e-6
 SAME_WEIGHT = 1e-9
 # Up to this share of the output, a singular value of T may be left out of the equations.
 _LEFT_OUT = 0.5 * SAME_OUTPUT
+
+
+class Responses(NamedTuple):
+    r"""The equations $b\, C = h$ of the same output, for rows whose sum is 1.
+
+    - `matrix`: `[m, r]`, $C$.
+    - `output`: `[r]`, $h$.
+    - `rounding`: what rounding may leave of $b\, C - h$.
+    """
+
+    matrix: NDArray[np.float64]
+    output: NDArray[np.float64]
+    rounding: float
 
 
 class SameOutput:
@@ -35,11 +50,9 @@ class SameOutput:
 
     **Attributes:**
 
-    - `visible`: `[m]`, the places of the visible tokens. All rows here are `[m]`.
-    - `weights`: `[m]`, $a$.
+    - `weights`: `[m]`, $a$, of $m$ visible tokens.
     - `reference`: what the residual is relative to; 1 where $T = 0$.
     - `cutoff`: $\tau'$.
-    - `rounding`: the residual that the arithmetic here may leave.
     - `as_certified`: whether $\tau'$ leaves out the same singular values of the centred $T$ as $\tau$ does.
     """
 
@@ -52,25 +65,34 @@ class SameOutput:
             self.reference = certified / max(head.eps, ROUNDING) or 1.0
         else:
             self.reference = size if size > max(head.eps, ROUNDING) * greatest else greatest
-        self.cutoff: float = max(min(certified, _LEFT_OUT * self.reference), ROUNDING * greatest)
-        self.rounding: float = ROUNDING * greatest / self.reference
-        self.visible: NDArray[np.int64] = seen.nonzero()[:, 0].cpu().numpy()
+        cutoff = max(min(certified, _LEFT_OUT * self.reference), ROUNDING * greatest)
+        self.cutoff: float = cutoff
         self.weights: NDArray[np.float64] = head.weights[seen].cpu().numpy()
         self._transformed: NDArray[np.float64] = head.transformed[seen].cpu().numpy()
-        self._matrix = head.reduced[seen]
-        self._centred = self._spectrum(centre(head.reduced, seen)[seen])
-        between = (self._centred.singular > self.cutoff) != (self._centred.singular > certified)
-        self.as_certified: bool = not bool(between.any())
+        self._mean = head.reduced[seen].mean(dim=0)
+        left, singular, right = svd(centre(head.reduced, seen)[seen])
+        kept = singular > cutoff
+        self.as_certified: bool = bool((kept == (singular > certified)).all())
+        self._left, self._singular, self._right = left[:, kept], singular[kept], right[kept]
 
     def residual(self, row: NDArray[np.float64]) -> float:
         """The residual of a row."""
         return float(np.linalg.norm((row - self.weights) @ self._transformed)) / self.reference
 
-    def responses(self) -> NDArray[np.float64]:
-        r"""$C$, `[m, r]`, with $\|(b - a) C\|$ the residual of $b$ but for what is left out."""
-        factors = self._spectrum(self._matrix)
-        rank = int(factors.rank)
-        return (factors.left[:, :rank] * factors.singular[:rank]).cpu().numpy() / self.reference
+    def responses(self) -> Responses:
+        r"""The equations for rows whose sum is 1, as of a softmax, whatever that of $a$ is after rounding.
+
+        With $m$ the mean of the rows of $T$, $b T = a T$ is $b (T - 1 m) = a (T - 1 m) + (\sum a - 1) m$: what all
+        tokens have in common cancels before it costs accuracy.
+        """
+        weights = torch.as_tensor(self.weights, device=self._left.device)
+        matrix = self._left * self._singular
+        output = weights @ matrix + (weights.sum() - 1) * (self._right @ self._mean)
+        greatest = float(self._singular[0]) if len(self._singular) else 0.0
+        unit = min(self.reference, greatest) or 1.0
+        return Responses(
+            (matrix / unit).cpu().numpy(), (output / unit).cpu().numpy(), ROUNDING * greatest / unit
+        )
 
     def polish(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
         r"""The row with what a solver left of $b T = a T$ and $\sum b = \sum a$ removed, as far as that goes.
@@ -79,10 +101,8 @@ class SameOutput:
         no weight, and makes none negative while $|y_i| \le 1$.
         """
         tokens = len(row)
-        rank = int(self._centred.rank)
         # [T 1] in an orthonormal basis, so that the scale of T does not matter.
-        left = self._centred.left[:, :rank].cpu().numpy()
-        equations = np.vstack([left.T, np.full((1, tokens), tokens**-0.5)])
+        equations = np.vstack([self._left.T.cpu().numpy(), np.full((1, tokens), tokens**-0.5)])
         best, least = row, np.inf
         for _ in range(3):
             error = equations @ (self.weights - row)
@@ -93,6 +113,3 @@ class SameOutput:
             relative = np.asarray(np.linalg.lstsq(equations * row, error, rcond=None)[0], dtype=np.float64)
             row = np.maximum(row * (1 + relative), 0.0)
         return best
-
-    def _spectrum(self, matrix: torch.Tensor) -> Spectrum:
-        return spectrum(matrix, torch.tensor(self.cutoff, dtype=torch.float64, device=matrix.device))
