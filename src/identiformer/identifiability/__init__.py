@@ -5,18 +5,22 @@ from identiformer.identifiability.directions import Level
 from identiformer.identifiability.effective import effective_attention
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
+from identiformer.identifiability.layer import LayerCertificate, LayerLevel, certify_layer
 from identiformer.identifiability.recovery import recover
 from identiformer.identifiability.ties import TiedTokens, tied_tokens
 
 __all__ = [
     "AttentionHead",
     "Certificate",
+    "LayerCertificate",
+    "LayerLevel",
     "Level",
     "LevelCertificate",
     "TiedTokens",
     "Verdict",
     "WeightIntervals",
     "certify",
+    "certify_layer",
     "effective_attention",
     "possible_tops",
     "recover",

@@ -18,17 +18,18 @@ class Halves(NamedTuple):
     dimension: int
 
 
-def halves(head: AttentionHead) -> Halves | None:
+def halves(head: AttentionHead, whole: int | None = None) -> Halves | None:
     """The two halves of a batch whose directions and values would not fit into memory; `None` if they do.
 
     The outermost dimension is split first. It is usually that of texts or heads; rows, which share the keys
-    and values of their head, are the last to be torn apart.
+    and values of their head, are the last to be torn apart. The batch dimension `whole` never is.
     """
     tokens, width = head.keys.shape[-2:]
     numbers = tokens * (4 * width + 2 * head.values.shape[-1])
-    if head.batch_shape.numel() * numbers <= _NUMBERS_AT_ONCE or head.batch_shape.numel() <= 1:
+    dimensions = [i for i, size in enumerate(head.batch_shape) if size > 1 and i != whole]
+    if head.batch_shape.numel() * numbers <= _NUMBERS_AT_ONCE or not dimensions:
         return None
-    dimension = next(i for i, size in enumerate(head.batch_shape) if size > 1)
+    dimension = dimensions[0]
     before = (slice(None),) * dimension
     half = head.batch_shape[dimension] // 2
     return Halves(head[(*before, slice(None, half))], head[(*before, slice(half, None))], dimension)
