@@ -208,18 +208,18 @@ def _explain_heads(captured: CapturedLayer) -> list[HeadExplanation]:
     results: list[HeadExplanation] = []
     for head, number in enumerate(captured.head_numbers):
         for position, row in enumerate(rows):
-            one = heads[head, position]
-            intervals = weight_intervals(one)
+            index = (head, position)
+            intervals = weight_intervals(heads, index)
             results.append(
                 HeadExplanation(
                     layer=captured.layer,
                     head=number,
                     row=row,
-                    weights=one.weights.cpu().numpy(),
-                    effective=effective[head, position].cpu().numpy(),
+                    weights=heads.weights[index].cpu().numpy(),
+                    effective=effective[index].cpu().numpy(),
                     lower=intervals.lower.cpu().numpy(),
                     upper=intervals.upper.cpu().numpy(),
-                    possible_tops=possible_tops(one, intervals=intervals),
+                    possible_tops=possible_tops(heads, index, intervals=intervals),
                     tied_tokens=int(certificate.tied_tokens[head, position]),
                     levels=_levels(certificate, captured.levels, head, position),
                 )

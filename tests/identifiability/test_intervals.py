@@ -137,7 +137,7 @@ def test_tolerance_widens_without_end():
     row = random_head(7, 5, seed=1)
     before = weight_intervals(row)
     for tolerance in (1e-6, 1e-3, 0.1, 1.0):
-        after = weight_intervals(row, tolerance)
+        after = weight_intervals(row, tolerance=tolerance)
         assert (after.lower <= before.lower + 1e-9).all()
         assert (after.upper >= before.upper - 1e-9).all()
         before = after
@@ -172,11 +172,14 @@ def test_one_row_and_a_sensible_tolerance(capfd):
     row = random_head(5, 3, seed=0)
     batch = AttentionHead.stack([row, row])
     for function in (weight_intervals, possible_tops):
-        with pytest.raises(InputError, match=r"batch shape \(2,\): index it first, as in head\[0\]"):
+        with pytest.raises(InputError, match=r"batch shape \(2,\): give an index for each dimension"):
             function(batch)
         for tolerance in (-0.1, float("nan"), float("inf")):
             with pytest.raises(InputError, match="tolerance must be a finite number"):
-                function(row, tolerance)
-        function(batch[1])
+                function(row, tolerance=tolerance)
+    alone = weight_intervals(row)
+    for found in (weight_intervals(batch, 1), weight_intervals(batch[1])):
+        check(found, alone.lower.tolist(), alone.upper.tolist())
+    assert possible_tops(batch, (1,)) == possible_tops(batch[1]) == possible_tops(row)
     # The solver's own greeting included.
     assert capfd.readouterr().out == ""

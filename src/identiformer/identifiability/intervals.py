@@ -11,6 +11,7 @@ from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.polytope import RowPolytope
+from identiformer.identifiability.rows import Row, one_row
 
 # Up to here two weights from the solver are the same.
 _SAME = 1e-9
@@ -23,7 +24,7 @@ class WeightIntervals(NamedTuple):
     upper: Float[Tensor, " n"]
 
 
-def weight_intervals(head: AttentionHead, tolerance: float = 0.0) -> WeightIntervals:
+def weight_intervals(head: AttentionHead, row: Row | None = None, tolerance: float = 0.0) -> WeightIntervals:
     r"""For each token $j$, the least and the greatest $b_j$ over all rows of weights with the same output,
 
     $$\{b \ge 0,\ \sum b = \sum a,\ b T = a T\}.$$
@@ -33,24 +34,26 @@ def weight_intervals(head: AttentionHead, tolerance: float = 0.0) -> WeightInter
 
     **Arguments:**
 
-    - `head`: one row, without batch dimensions: index a batch first.
+    - `head`: of any batch shape.
+    - `row`: which row of the batch, an index for each of its dimensions; `None` where the head is one row.
     - `tolerance`: $\varepsilon$: allow rows whose output moves by at most $\varepsilon \|h\|$. The bounds are
       then outer ones: no allowed row lies outside, but they may not be attained ([`RowPolytope`][] says why).
 
     **Returns:** [`WeightIntervals`][], exact to about 1e-9. They contain the row's own weights, to which they
     are widened where the solver falls short by less than that. (0, 0) for tokens that are not visible.
 
-    **Raises:** `InputError` for a batch, or for a tolerance that is negative or not finite.
+    **Raises:** `InputError` if that is not one row, or if the tolerance is negative or not finite.
     """
+    head = one_row(head, row)
     polytope = RowPolytope(head, tolerance)
     tokens = len(polytope.weights)
     least = polytope.weights.copy()
     upper = polytope.weights.copy()
     if not polytope.is_point:
         for token in range(tokens):
-            row = polytope.most(token)
-            upper[token] = max(upper[token], row[token])
-            least = np.minimum(least, row)
+            reached = polytope.most(token)
+            upper[token] = max(upper[token], reached[token])
+            least = np.minimum(least, reached)
         for token in range(tokens):
             # A row seen on the way that gives the token no weight settles its lower bound.
             if least[token] > 0:
@@ -59,7 +62,10 @@ def weight_intervals(head: AttentionHead, tolerance: float = 0.0) -> WeightInter
 
 
 def possible_tops(
-    head: AttentionHead, tolerance: float = 0.0, intervals: WeightIntervals | None = None
+    head: AttentionHead,
+    row: Row | None = None,
+    tolerance: float = 0.0,
+    intervals: WeightIntervals | None = None,
 ) -> list[int]:
     r"""The tokens that carry the greatest weight in some row of weights with the same output.
 
@@ -74,6 +80,7 @@ def possible_tops(
 
     **Returns:** the indices in ascending order.
     """
+    head = one_row(head, row)
     polytope = RowPolytope(head, tolerance)
     weights = polytope.weights
     room = max(_SAME, head.eps * float(weights.max()))
@@ -92,9 +99,9 @@ def possible_tops(
             if tops[token]:
                 continue
             if intervals is None:
-                row = polytope.most(token)
-                tops |= at_top(row)
-                reach = float(row[token])
+                reached = polytope.most(token)
+                tops |= at_top(reached)
+                reach = float(reached[token])
             else:
                 reach = float(intervals.upper[polytope.visible[token]])
             if not tops[token] and reach >= floor:
