@@ -87,11 +87,13 @@ class AttentionHead:
                 tensor.detach() if name == "weights" else _compact(tensor.detach(), _OWN_DIMENSIONS[name])
             )
             object.__setattr__(self, name, compact if name == "visible" else compact.to(torch.float64))
-        for name in ("weights", "keys", "values", "bias"):
-            if name in given:
-                object.__setattr__(self, name, self._clear(name))
+        _check_finite("scaling", torch.as_tensor(self.scaling))
         if self.output_projection is not None:
             _check_finite("output_projection", self.output_projection)
+        # Weights last: made of a query, they are NaN wherever anything else is.
+        for name in ("keys", "values", "bias", "weights"):
+            if name in given:
+                object.__setattr__(self, name, self._clear(name))
         self._check_weights()
 
     @classmethod
@@ -118,6 +120,7 @@ class AttentionHead:
                 f"query has shape {_shape(query)} and keys have shape {_shape(keys)}: "
                 "their last dimensions, d_k, must be equal"
             )
+        _check_finite("query", query)
         scale = torch.as_tensor(scaling, dtype=torch.float64, device=keys.device)[..., None]
         logits = scale * (keys.to(torch.float64) @ query.to(torch.float64)[..., None])[..., 0]
         if bias is not None:
@@ -165,7 +168,7 @@ class AttentionHead:
             output_projection=_pad(projections, batches, 2) if projected else None,
             visible=_pad([head.mask for head in heads], batches, 1),
             bias=_pad([_or_zeros(head.bias, head.mask) for head in heads], batches, 1) if biased else None,
-            scaling=_pad([head.weights.new_tensor(head.scaling) for head in heads], batches, 0),
+            scaling=_pad([torch.as_tensor(head.scaling).to(head.weights) for head in heads], batches, 0),
             dtype=heads[0].dtype,
         )
 
