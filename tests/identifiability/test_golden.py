@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from identiformer.errors import InputError
 from identiformer.identifiability import (
     AttentionHead,
     Level,
@@ -13,6 +14,7 @@ from identiformer.identifiability import (
     certify,
     effective_attention,
     possible_tops,
+    recover,
     weight_intervals,
 )
 
@@ -103,3 +105,21 @@ def test_intervals_and_tops(index, padded, together):
         assert (bound[tokens:] == 0).all()
     assert possible_tops(head) == expected["possible_tops"]
     assert possible_tops(head, intervals=intervals) == expected["possible_tops"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_recovery(case):
+    head, expected = build(case), case["expected"]
+    globally = {
+        "free": expected["free"]["nullity"] == 0,
+        "simplex": expected["simplex"]["nullity"] == 0,
+        "generatable": expected["generatable"]["globally_certified"],
+    }
+    for level, fixed in globally.items():
+        arguments = head.keys, head.values, head.output_projection, head.output, level
+        if fixed:
+            found = recover(*arguments, visible=head.visible)
+            torch.testing.assert_close(found, tensor(expected["weights"]), atol=1e-8, rtol=0)
+        else:
+            with pytest.raises(InputError, match="does not fix the weights"):
+                recover(*arguments, visible=head.visible)
