@@ -1,8 +1,14 @@
 """Which attention weights a head could have had for the same output."""
 
+from identiformer.identifiability.alternatives import (
+    Alternative,
+    AlternativeStatus,
+    alternative,
+)
 from identiformer.identifiability.certificate import Certificate, LevelCertificate, Verdict, certify
 from identiformer.identifiability.directions import Level
 from identiformer.identifiability.effective import effective_attention
+from identiformer.identifiability.goals import AlternativeGoal
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
 from identiformer.identifiability.layer import LayerCertificate, LayerLevel, certify_layer
@@ -10,6 +16,9 @@ from identiformer.identifiability.recovery import recover
 from identiformer.identifiability.ties import TiedTokens, tied_tokens
 
 __all__ = [
+    "Alternative",
+    "AlternativeGoal",
+    "AlternativeStatus",
     "AttentionHead",
     "Certificate",
     "LayerCertificate",
@@ -19,6 +28,7 @@ __all__ = [
     "TiedTokens",
     "Verdict",
     "WeightIntervals",
+    "alternative",
     "certify",
     "certify_layer",
     "effective_attention",
