@@ -157,10 +157,10 @@ def _generatable(head: AttentionHead, aim: Aim) -> Alternative:
 
     same = SameOutput(head)
     polytope = RowPolytope(head)
-    # What the simplex does not allow, a query does not either. Without zeros, only single tokens can be stuck.
-    bounded = aim.token is not None or polytope.is_point or bool((same.weights == 0).any())
-    row = aim.furthest(polytope) if bounded else same.weights
-    if bounded and (unique := _unique(level, aim, polytope, row)) is not None:
+    # Without zeros among the weights, there are other rows unless there is only one point.
+    asked = aim.token is not None or polytope.is_point or bool((same.weights == 0).any())
+    # What the simplex does not allow, a query does not either.
+    if asked and (unique := _unique(level, aim, polytope, aim.furthest(polytope))) is not None:
         return unique
     space = QuerySpace(head)
     generation = generating_query(space, same.weights, head.dtype or torch.float64)
@@ -176,8 +176,7 @@ def _generatable(head: AttentionHead, aim: Aim) -> Alternative:
             "was not searched"
         )
         return none(AlternativeStatus.NOT_FOUND, reason)
-    most = aim.merit(row, same.weights) if aim.token is not None else 1.0
-    search = search_curve(aim, same, space, generation.point, most)
+    search = search_curve(aim, same, space, generation.point, aim.furthest(polytope))
     least = max(_LEAST, 4 * search.error)
     for point in search.points:
         query = torch.as_tensor(space.query(point), device=head.weights.device)
@@ -196,10 +195,7 @@ def _generatable(head: AttentionHead, aim: Aim) -> Alternative:
         if aim.merit(found, same.weights) > least and same.residual(found) < SAME_OUTPUT:
             return _found(level, aim, same, found, weights, query)
     wanted = "moves the weights" if aim.token is None else f"gives token {aim.token} {_wanted(aim)} weight"
-    reason = (
-        f"queries with the same output were followed from {len(search.points)} starts, and none {wanted} by more "
-        f"than {least:.1g}"
-    )
+    reason = f"of the queries with the same output that were followed, none {wanted} by more than {least:.1g}"
     return none(AlternativeStatus.NOT_FOUND, reason)
 
 
@@ -258,6 +254,8 @@ def _not_generated(head: AttentionHead, space: QuerySpace, generation: Generatio
     given = float(head.weights[token])
     best = float(np.exp(space.log_weights(generation.point)[generation.worst]))
     advice = "; if it is masked, say so in visible" if given == 0 else ""
+    if space.coordinates.shape[1] == 0:
+        advice = "; all keys are the same to that precision"
     return (
         f"no query generates the weights from these keys, bias and scaling to the precision of {_name(head.dtype)}: "
         f"token {token} has weight {given:.4g}, and {best:.4g} with the query that comes closest{advice}"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identiformer.identifiability.goals import Aim
-from identiformer.identifiability.level_curve import LevelCurve, Place
+from identiformer.identifiability.level_curve import LevelCurve, Place, of_likelihood
 from identiformer.identifiability.query_space import QuerySpace
-from identiformer.identifiability.same_output import SameOutput
+from identiformer.identifiability.same_output import Responses, SameOutput
 
-# From how many random directions the curve is followed: for a token, and for the farthest row.
-_FOR_TOKEN, _FOR_FARTHEST = 4, 8
+# In how many random directions, and their opposites, the curve is followed before it is climbed.
+_PAIRS = 2
+# The share of the furthest row on the simplex in what a query is to come close to, before it is led to the curve.
+_SHARE = 0.9
 # A search ends where this share of what the simplex allows is reached.
 _NEARLY = 0.999
 
@@ -23,26 +26,31 @@ class CurveSearch(NamedTuple):
 
     - `points`: the coordinates of queries, `[p]` each, of which the first serves the goal best.
     - `error`: how far the row of the recovered query is from the weights, in total variation.
-    - `freedom`: in how many directions the curve leaves the row.
     """
 
     points: list[NDArray[np.float64]]
     error: float
-    freedom: int
 
 
 def search_curve(
-    aim: Aim, same: SameOutput, space: QuerySpace, point: NDArray[np.float64], most: float
+    aim: Aim, same: SameOutput, space: QuerySpace, point: NDArray[np.float64], furthest: NDArray[np.float64]
 ) -> CurveSearch:
-    r"""Follows the curve of equal output from several starts.
+    r"""Goes uphill on the curve of equal output from several starts.
 
-    For a token, first straight uphill; then, and for the farthest row at once, after having gone some way in a
-    random direction and in its opposite. Where the curve has one dimension, those are its two ends.
+    - The query of the row itself. For the farthest row this is a place with no way up, and is left out.
+    - The place where the curve comes closest to the row that goes furthest on the simplex.
+    - The query that comes closest to a row near that one, led to the curve, which may reach a part of it that is
+      apart from the rest.
+    - Some way off in random directions and in their opposites: the two ends of a curve of one dimension.
 
-    **Arguments:** `point`: `[p]`, a query that generates the weights; `most`: the merit that no row can exceed.
+    **Arguments:** `point`: `[p]`, a query that generates the weights; `furthest`: `[m]`, the row that goes furthest on
+    the simplex. The search ends early where a query comes near to it.
     """
     weights = same.weights
-    curve = LevelCurve(space, same.responses(), point)
+    responses = same.responses()
+    curve = LevelCurve(space, responses, point)
+    # All queries, whatever their output.
+    free = LevelCurve(space, Responses(responses.matrix[:, :0], responses.output[:0], 0.0), point)
     error = float(0.5 * np.abs(np.exp(curve.start.logs) - weights).sum())
     objective = aim.objective(weights)
     generator = np.random.default_rng(aim.seed)
@@ -51,17 +59,22 @@ def search_curve(
     def merit(place: Place) -> float:
         return aim.merit(np.exp(place.logs), weights)
 
-    directions: list[NDArray[np.float64] | None] = []
-    if curve.freedom:
-        count = _FOR_FARTHEST if aim.token is None else _FOR_TOKEN
-        for _ in range(1 if curve.freedom == 1 else count // 2):
-            direction = generator.normal(size=len(point))
-            directions += [direction, -direction]
+    def starts() -> Iterator[Place]:
         if aim.token is not None:
-            directions.insert(0, None)
-    for direction in directions:
-        reached.append(curve.ascend(objective, direction))
-        if merit(reached[-1]) >= _NEARLY * most:
+            yield curve.start
+        yield curve.ascend(of_likelihood(furthest), curve.start)
+        mixed = _SHARE * furthest + (1 - _SHARE) * weights
+        landed = curve.land(free.ascend(of_likelihood(mixed), free.start).point)
+        if landed is not None:
+            yield landed
+        for _ in range(1 if curve.freedom == 1 else _PAIRS):
+            direction = generator.normal(size=len(point))
+            yield curve.depart(direction)
+            yield curve.depart(-direction)
+
+    for start in starts() if curve.freedom else ():
+        reached.append(curve.ascend(objective, start))
+        if merit(reached[-1]) >= _NEARLY * aim.merit(furthest, weights):
             break
     reached.sort(key=merit, reverse=True)
-    return CurveSearch([place.point for place in reached], error, curve.freedom)
+    return CurveSearch([place.point for place in reached], error)

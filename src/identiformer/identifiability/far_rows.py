@@ -9,7 +9,7 @@ from identiformer.identifiability.polytope import RowPolytope
 from identiformer.identifiability.same_output import SAME_WEIGHT
 
 # Starts: so many tokens' extremes, so many random vertices; from so many of the best the search goes on.
-_EXTREMES, _RANDOM, _BEST = 64, 8, 6
+_EXTREMES, _RANDOM, _BEST = 64, 8, 16
 _MOST_STEPS = 50
 
 

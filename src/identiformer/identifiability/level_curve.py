@@ -21,8 +21,8 @@ _FIRST, _LONGEST, _SHORTEST = 0.5, 2.0, 1e-4
 _MOST_STEPS = 300
 # Some steps that together raise the score by less than this have arrived.
 _SOME, _PROGRESS = 8, 1e-4
-# How many Gauss-Newton steps may lead back to the curve.
-_CORRECTIONS = 8
+# How many Gauss-Newton steps may lead back to the curve after a step, and to it in the first place.
+_CORRECTIONS, _LANDING = 8, 30
 # How many steps lead away from the start, and how long they are.
 _DEPARTURE, _STRIDE = 8, 2.0
 
@@ -104,29 +104,14 @@ class LevelCurve:
         self._on_curve = max(_ON_CURVE, responses.rounding)
         self._no_change = max(_NO_CHANGE, responses.rounding)
         self._output = responses.output
-        nearest, off = point, self._off(space.log_weights(point))
-        for _ in range(_CORRECTIONS):
-            step = self._correction(space.log_weights(nearest))
-            closer = self._off(space.log_weights(nearest + step))
-            if self._length(step) > 1 or not closer < off:
-                break
-            nearest, off = nearest + step, closer
+        nearest = self._nearest(point)
         logs = space.log_weights(nearest)
         self._output = np.exp(logs) @ self._responses
         self.start: Place = self._place(nearest, logs)
         self.freedom: int = len(point) - self.start.stiff.shape[1]
 
-    def ascend(
-        self,
-        objective: Objective,
-        first: NDArray[np.float64] | None = None,
-    ) -> Place:
-        """The place where a score is locally greatest, or enough.
-
-        **Arguments:** `first`: `[p]`, the direction in which to leave the start before anything is raised. `None`:
-        raise at once.
-        """
-        place = self.start if first is None else self._depart(first)
+    def ascend(self, objective: Objective, place: Place) -> Place:
+        """The place uphill from a place on the curve where a score is locally greatest, or enough."""
         score = objective.score(place.logs)
         before = deque([score.value], maxlen=_SOME)
         length = _FIRST
@@ -151,8 +136,8 @@ class LevelCurve:
             before.append(score.value)
         return place
 
-    def _depart(self, direction: NDArray[np.float64]) -> Place:
-        """Some steps that keep their direction, as far as the curve does."""
+    def depart(self, direction: NDArray[np.float64]) -> Place:
+        """Some steps from the start that keep a direction, `[p]`, as far as the curve does."""
         place = self.start
         for _ in range(_DEPARTURE):
             direction = place.along(direction)
@@ -161,6 +146,24 @@ class LevelCurve:
                 break
             place = reached
         return place
+
+    def land(self, point: NDArray[np.float64]) -> Place | None:
+        """The place on the curve near a point that need not be on it; `None` if none is found."""
+        nearest = self._nearest(point)
+        logs = self._space.log_weights(nearest)
+        return self._place(nearest, logs) if self._off(logs) <= self._on_curve else None
+
+    def _nearest(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Gauss-Newton steps towards the curve, none longer than a logit, as long as they lead closer."""
+        off = self._off(self._space.log_weights(point))
+        for _ in range(_LANDING):
+            step = self._correction(self._space.log_weights(point))
+            step = step / max(self._length(step), 1.0)
+            closer = self._off(self._space.log_weights(point + step))
+            if not closer < off:
+                break
+            point, off = point + step, closer
+        return point
 
     def _move(self, place: Place, direction: NDArray[np.float64], length: float) -> Place | None:
         """A step of some length, and back to the curve; `None` if that is not found."""
@@ -225,3 +228,15 @@ def of_distance(weights: NDArray[np.float64]) -> Objective:
         return Score(float(np.log(distance)), 0.5 * (slope - row * slope.sum()) / distance)
 
     return Objective(score, float(np.log1p(-1e-9)))
+
+
+def of_likelihood(target: NDArray[np.float64]) -> Objective:
+    r"""$\sum_i t_i \log b_i$, greatest where $b$ is closest to a row $t$ in relative entropy.
+
+    It lifts tokens that have weight in $t$, however little they have in $b$.
+    """
+
+    def score(logs: NDArray[np.float64]) -> Score:
+        return Score(float(target @ logs), target - np.exp(logs) * target.sum())
+
+    return Objective(score, np.inf)
