@@ -63,6 +63,25 @@ BUILDERS: dict[str, Callable[[], transformers.PreTrainedModel]] = {
             local_attention=4, global_attn_every_n_layers=2, cls_token_id=2, sep_token_id=1, **SIZE
         )
     ),
+    "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**SIZE)),
+    "deberta_v2": lambda: t.DebertaV2ForSequenceClassification(
+        t.DebertaV2Config(
+            relative_attention=True,
+            pos_att_type=["c2p", "p2c"],
+            position_buckets=4,
+            type_vocab_size=0,
+            **SIZE,
+        )
+    ),
+    "deberta_v2-share": lambda: t.DebertaV2ForSequenceClassification(
+        t.DebertaV2Config(
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            share_att_key=True,
+            type_vocab_size=0,
+            **SIZE,
+        )
+    ),
     "gpt2": lambda: t.GPT2ForSequenceClassification(
         t.GPT2Config(
             vocab_size=VOCABULARY,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from identiformer.capture.call import AttentionCall
+from identiformer.capture.call import AttentionCall, RelativeKeys
 from identiformer.capture.projection import Projection
 from identiformer.capture.visibility import Visibility, rows_of
 from identiformer.identifiability import AttentionHead, Level
@@ -52,6 +52,10 @@ def verified_heads(
     set of `generatable` is another one, and certificates, alternatives and recovery at that level would be wrong.
     Levels leave it out.
 
+    *Relative keys.* In DeBERTa a row adds to its keys vectors chosen by the distance to the token, so that its logits
+    are $s q^\top (k_j + r_{\delta(i, j)})$ and a bias. They are linear in the query as ever: each row has keys of its
+    own.
+
     *Sinks.* A head with a sink $s_h$ has the weights $\exp(z_j) / (\sum_i \exp(z_i) + \exp(s_h))$, whose sum is
     below 1. Those are the weights of the tokens out of $\mathrm{softmax}(b + K q)$ with one token more, whose key
     is 0, whose bias is $s_h$ and whose value is 0. So it is given as a token, and every level is what it says: at
@@ -92,7 +96,7 @@ class _Parts:
     """What heads are made of; each tensor begins with `[texts, heads, ...]`, either of them 1 where it is shared."""
 
     weights: Tensor  # [texts, heads, R, n]
-    keys: Tensor  # [texts, heads, n, d_k]
+    keys: Tensor  # [texts, heads, 1, n, d_k], or [texts, heads, R, n, d_k] where each row has its own
     values: Tensor  # [texts, heads, n, d_v]
     visible: Tensor  # [texts, 1 or heads, 1 or R, n]
     bias: Tensor | None
@@ -108,6 +112,11 @@ class _Parts:
         keys, values = (_by_head(tensor, count).double() for tensor in (call.key, call.value))
         visible, bias = seen.visible, seen.bias
         logits = call.scaling * (query @ keys.mT)
+        keys = keys[:, :, None]
+        for relative in call.relative:
+            moved = _relative_keys(relative, rows) * (relative.factor / call.scaling)
+            logits = logits + call.scaling * (moved @ query[..., None])[..., 0]
+            keys = keys + moved
         if call.softcap is not None:
             logits = call.softcap * torch.tanh(logits / call.softcap)
         if call.sinks is not None:
@@ -140,7 +149,7 @@ class _Parts:
 
         return AttentionHead(
             weights=pick(self.weights),
-            keys=pick(self.keys)[:, :, None],
+            keys=pick(self.keys),
             values=pick(self.values)[:, :, None],
             output_projection=pick(projection[None])[:, :, None],
             visible=pick(self.visible),
@@ -162,6 +171,15 @@ def _differing(parts: _Parts, mixed: Tensor) -> list[bool]:
     off = (parts.weights @ values - mixed.double()).abs().amax(dim=-1)  # [texts, heads, R]
     # Not `off > allowed`: it would let NaN pass.
     return (~(off <= allowed)).any(dim=-1).any(dim=0).tolist()
+
+
+def _relative_keys(relative: RelativeKeys, rows: Tensor) -> Tensor:
+    """The vectors added to the keys of some rows, `[texts, heads, R, n, d_k]`."""
+    index = rows_of(relative.index, rows)  # [texts, heads, R, n]
+    index = index.expand(rows.shape[0], relative.vectors.shape[1], *index.shape[2:])
+    flat = index.flatten(2)[..., None].expand(-1, -1, -1, relative.vectors.shape[-1])
+    vectors = relative.vectors.double().expand(rows.shape[0], -1, -1, -1)
+    return vectors.gather(2, flat).unflatten(2, index.shape[2:])
 
 
 def _by_head(tensor: Tensor, heads: int) -> Tensor:

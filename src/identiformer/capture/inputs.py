@@ -14,6 +14,7 @@ from identiformer.capture.handoff import one_at_a_time
 from identiformer.capture.interface import IMPLEMENTATION, reaches, watched_by
 from identiformer.capture.layer import CapturedLayer
 from identiformer.capture.loan import on_loan
+from identiformer.capture.observation import Observation
 from identiformer.capture.recorder import Recorder
 from identiformer.capture.rows import Rows, check_rows
 from identiformer.errors import InputError
@@ -45,7 +46,7 @@ def capture_inputs(
         InputError: As `capture`.
     """
     check_rows(rows)
-    texts = range(max((len(tensor) for tensor in inputs.values()), default=0))
+    texts = range(len(next(iter(inputs.values()), ())))
     wanted = Wanted(model, rows, layers, heads)
     return one_at_a_time(lambda give: wanted.capture(inputs, texts, give))
 
@@ -69,11 +70,6 @@ class Wanted:
         self._rows: Rows = rows
         self._layers = None if layers is None else set(layers)
         self._heads = heads
-        if not reaches(model):
-            raise InputError(
-                f"attention of {type(model).__name__} cannot be captured: it does not go through the attention "
-                "interface of transformers"
-            )
         if rows == "pooled":
             _check_pooled(model)
 
@@ -94,9 +90,12 @@ class Wanted:
         recorder = Recorder(self._model, self._rows, layers, self._heads, texts, _decoded(inputs), give)
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
-            stack.enter_context(on_loan(self._model, IMPLEMENTATION))
+            through_interface = reaches(self._model)
+            stack.enter_context(on_loan(self._model, IMPLEMENTATION if through_interface else None))
             stack.enter_context(watched_by(recorder))
             recorder.watch_linears(stack)
+            if not through_interface:
+                stack.enter_context(Observation(recorder, len(texts)))
             model: Any = self._model
             model(**inputs)
             recorder.finish()

@@ -63,9 +63,17 @@ def reaches(model: PreTrainedModel) -> bool:
     """Whether all attention of the model goes through the interface, as far as transformers can tell."""
     return all(
         module._can_set_attn_implementation()
-        for module in model.modules()
         if isinstance(module, PreTrainedModel)
+        else not _computes_itself(type(module))
+        for module in model.modules()
     )
+
+
+@lru_cache(maxsize=256)
+def _computes_itself(kind: type[nn.Module]) -> bool:
+    """Whether attention is written out in a class, beside others of the same model that go through the interface."""
+    names = inspect.unwrap(kind.forward).__code__.co_names if "Attention" in kind.__name__ else ()
+    return "softmax" in names and "get_interface" not in names
 
 
 def _attention(
@@ -95,12 +103,13 @@ def _attention(
                 query=query,
                 key=key,
                 value=value,
-                mask=attention_mask,
-                bias=kwargs.get("position_bias"),
+                added=tuple(
+                    added for added in (attention_mask, kwargs.get("position_bias")) if added is not None
+                ),
                 scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+                mixed=mixed,
                 softcap=kwargs.get("softcap"),
                 sinks=kwargs.get("s_aux"),
-                mixed=mixed,
             )
         )
     return mixed, None

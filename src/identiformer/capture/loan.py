@@ -16,11 +16,11 @@ _implementations: dict[int, str | None] = {}
 
 
 @contextmanager
-def on_loan(model: PreTrainedModel, implementation: str) -> Iterator[None]:
+def on_loan(model: PreTrainedModel, implementation: str | None) -> Iterator[None]:
     """Set a model up for capture; when the last capture of it ends, in whatever way, it is as it was before.
 
-    Its attention goes to `implementation`, wherever it goes through the attention interface; it is in evaluation
-    mode, without dropout; and it keeps no keys and values of layers past.
+    Its attention goes to `implementation`, if one is given, wherever it goes through the attention interface; it is
+    in evaluation mode, without dropout; and it keeps no keys and values of layers past.
     """
     with _lock:
         loan = _loans.get(id(model))
@@ -45,7 +45,7 @@ def former_implementation(config: Any) -> str:
 class _Loan:
     """What was changed of a model."""
 
-    def __init__(self, model: PreTrainedModel, implementation: str):
+    def __init__(self, model: PreTrainedModel, implementation: str | None):
         self.captures = 0
         self.model = model  # kept alive, and its id with it
         self._training = [module for module in model.modules() if module.training]
@@ -55,8 +55,9 @@ class _Loan:
                 module.training = False
             for config in _configs(model):
                 # Not `set_attn_implementation`, which writes to the log and does not restore each of several.
-                _implementations[id(config)] = config._attn_implementation
-                self._change(config, "_attn_implementation_internal", implementation)
+                if implementation is not None:
+                    _implementations[id(config)] = config._attn_implementation
+                    self._change(config, "_attn_implementation_internal", implementation)
                 if getattr(config, "use_cache", False):
                     self._change(config, "use_cache", False)
         except BaseException:

@@ -12,7 +12,7 @@ from identiformer.capture.visibility import rows_of
 
 LINEAR = (nn.Linear, Conv1D)
 
-_NONE = "no linear layer receives what attention gave, as it was given: its output projection is not known"
+_NONE = "no linear layer receives what attention gave, as it was given (a gate or a norm between?)"
 _SEVERAL = "several linear layers receive what attention gave (an adapter?): none of them alone projects it"
 _OTHER = "the linear layer that receives what attention gave computes something else than x W + b from it"
 

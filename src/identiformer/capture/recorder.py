@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -69,14 +71,15 @@ class Recorder:
         self._queries: Queries | None = None
         self._decoder = _decoder_modules(model)
         # Inputs and outputs of the last linear layers: they tell where queries and values come from.
-        self._linears: deque[tuple[Tensor, Tensor]] = deque(maxlen=4)
+        self._linears: deque[tuple[nn.Module, Tensor, Tensor]] = deque(maxlen=4)
 
     def watch_linears(self, stack: ExitStack) -> None:
         """Watch every linear layer of the model until `stack` is left."""
 
         def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if watching() is self and args and isinstance(args[0], Tensor) and isinstance(output, Tensor):
-                self._linear(module, args[0], output)
+                with torch._C.DisableTorchFunction():  # what is done here is none of the model's doing
+                    self._linear(module, args[0], output)
 
         for module in self._model.modules():
             if isinstance(module, LINEAR):
@@ -91,8 +94,14 @@ class Recorder:
         wanted = self._layers is None or number in self._layers
         if not wanted and (kind != "decoder" or self._queries is not None):
             return
-        seen = visibility(call)
         texts, _, rows, _ = call.query.shape
+        if texts != len(self._texts):
+            call = dataclasses.replace(call, broken=f"it is computed of {texts} parts and not of whole texts")
+        if call.broken:
+            if wanted:
+                self._refuse(number, kind, call)
+            return
+        seen = visibility(call)
         if kind != "cross":
             self._queries = Queries.of_self_attention(seen, texts, rows)
         if kind == "decoder" and self._decoded is not None and self._decoded.shape == (texts, rows):
@@ -116,7 +125,7 @@ class Recorder:
         self._close()
 
     def _linear(self, module: nn.Module, received: Tensor, given: Tensor) -> None:
-        self._linears.append((received, given))
+        self._linears.append((module, received, given))
         if self._pending is None:
             return
         search = self._pending.search
@@ -128,13 +137,7 @@ class Recorder:
         pending, self._pending = self._pending, None
         if pending is None:
             return
-        count = pending.call.query.shape[1]
-        wanted = range(count) if self._heads is None else sorted(set(self._heads))
-        if wanted and not 0 <= wanted[0] <= wanted[-1] < count:
-            raise InputError(
-                f"there is no head {next(head for head in wanted if not 0 <= head < count)} in layer "
-                f"{pending.layer}: it has heads 0 to {count - 1}"
-            )
+        wanted = self._wanted_heads(pending.layer, pending.call)
         result = verified_heads(
             pending.call, pending.seen, filled(pending.positions), pending.search.result(), wanted
         )
@@ -153,17 +156,32 @@ class Recorder:
             )
         )
 
+    def _refuse(self, layer: int, kind: Kind, call: AttentionCall) -> None:
+        """Hand out a layer of which nothing can be said but why."""
+        refused = dict.fromkeys(self._wanted_heads(layer, call), call.broken)
+        nowhere = torch.empty(len(self._texts), 0, dtype=torch.long, device=call.query.device)
+        self._give(CapturedLayer(layer, kind, None, (), refused, nowhere, self._texts))
+
+    def _wanted_heads(self, layer: int, call: AttentionCall) -> list[int]:
+        count = call.query.shape[1]
+        wanted = list(range(count)) if self._heads is None else sorted(set(self._heads))
+        for head in wanted:
+            if not 0 <= head < count:
+                raise InputError(f"there is no head {head} in layer {layer}: it has heads 0 to {count - 1}")
+        return wanted
+
     def _kind(self, call: AttentionCall) -> Kind:
         """`cross` where keys are of other tokens than queries: computed from another input, or in another number."""
         query, value = (self._source(tensor) for tensor in (call.query, call.value))
         elsewhere = query is not None and value is not None and not _same_memory(query, value)
         if elsewhere or call.query.shape[2] != call.key.shape[2]:
             return "cross"
-        return "decoder" if call.module in self._decoder else "self"
+        modules = (call.module, *(module for module, _, _ in self._linears))
+        return "decoder" if any(module in self._decoder for module in modules) else "self"
 
     def _source(self, tensor: Tensor) -> Tensor | None:
         """The input of the linear layer whose output a tensor is a view of; `None` where it is no view of any."""
-        for received, given in self._linears:
+        for _, received, given in self._linears:
             if _same_memory(given, tensor):
                 return received
         return None

@@ -42,9 +42,7 @@ def visibility(call: AttentionCall) -> Visibility:
     shape = (1, 1, 1, call.key.shape[2])
     visible = torch.ones(shape, dtype=torch.bool, device=call.query.device)
     bias: Tensor | None = None
-    for added in (call.mask, call.bias):
-        if added is None:
-            continue
+    for added in call.added:
         added = added[(None,) * (4 - added.ndim)]
         if added.dtype == torch.bool:
             visible = visible & added
