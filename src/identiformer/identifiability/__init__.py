@@ -10,10 +10,11 @@ from identiformer.identifiability.directions import Level
 from identiformer.identifiability.effective import effective_attention
 from identiformer.identifiability.goals import AlternativeGoal
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.intervals import WeightIntervals, possible_tops, weight_intervals
+from identiformer.identifiability.intervals import WeightIntervals, weight_intervals
 from identiformer.identifiability.layer import LayerCertificate, LayerLevel, certify_layer
 from identiformer.identifiability.recovery import recover
 from identiformer.identifiability.ties import TiedTokens, tied_tokens
+from identiformer.identifiability.tops import possible_tops, top_is_certain
 
 __all__ = [
     "Alternative",
@@ -35,5 +36,6 @@ __all__ = [
     "possible_tops",
     "recover",
     "tied_tokens",
+    "top_is_certain",
     "weight_intervals",
 ]
