@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from identiformer.registration import register
 
 if TYPE_CHECKING:
+    from identiformer.advice import Advice, advise
     from identiformer.errors import InputError
     from identiformer.evaluation import classification_metrics
     from identiformer.explanation import Explanation, explain
@@ -23,12 +24,14 @@ __version__ = "0.1.0"
 
 # Imported when first used, so that the command line starts fast: name -> module.
 _MODULES = {
+    "Advice": "advice",
     "Explanation": "explanation",
     "IdentiformerConfig": "model",
     "IdentiformerForSequenceClassification": "model",
     "IdentiformerModel": "model",
     "InputError": "errors",
     "TrainingSettings": "settings",
+    "advise": "advice",
     "classification_metrics": "evaluation",
     "explain": "explanation",
     "load_classifier": "loading",
@@ -37,6 +40,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "Advice",
     "Explanation",
     "IdentiformerConfig",
     "IdentiformerForSequenceClassification",
@@ -44,6 +48,7 @@ __all__ = [
     "InputError",
     "TrainingSettings",
     "__version__",
+    "advise",
     "classification_metrics",
     "explain",
     "load_classifier",

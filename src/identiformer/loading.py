@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from identiformer.errors import InputError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -65,6 +65,29 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
     _complete(tokenizer, model)
     return model.eval(), tokenizer
+
+
+def load_tokenizer(name: str) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig]:
+    """Load a model's tokenizer and its configuration, and none of its weights.
+
+    Args:
+        name: A model folder, or the name of a model on a hub.
+
+    Raises:
+        InputError: If there is no such model, or it has no tokenizer.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    _check_name(name)
+    try:
+        config = AutoConfig.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # each library that reads a part has its own
+        raise _not_loaded("tokenizer", name, error) from error
+    # Where the files of a vocabulary are missing, some classes make a tokenizer that knows no word.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise InputError(f"{name} has a tokenizer without a vocabulary: give a model folder that is whole")
+    return tokenizer, config
 
 
 def _auto_class(architecture: str) -> str:

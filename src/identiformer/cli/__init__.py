@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from identiformer import __version__
+from identiformer.cli.advise import advise
 from identiformer.cli.evaluate import evaluate
 from identiformer.cli.explain import explain
 from identiformer.cli.predict import predict
@@ -39,6 +40,7 @@ app.command(short_help="Train a classifier on labelled texts.")(train)
 app.command(short_help="Score a model on labelled texts.")(evaluate)
 app.command(short_help="Label texts, in their order.")(predict)
 app.command(short_help="Show a prediction, the attention behind it, and its certificate.")(explain)
+app.command(short_help="Tell which sizes make texts identifiable.")(advise)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -147,7 +147,7 @@ def train(
         tokenizer=tokenizer.value,
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        max_length=_max_length(max_length),
+        max_length=max_length_option(max_length),
         identifiable_length=identifiable_length,
         coverage=coverage,
         epochs=epochs,
@@ -182,7 +182,8 @@ def train(
     show(metrics_table(metrics["test"]))
 
 
-def _max_length(value: str) -> int | Literal["auto"]:
+def max_length_option(value: str) -> int | Literal["auto"]:
+    """Read --max-length."""
     if value == "auto":
         return "auto"
     try:
