@@ -36,11 +36,11 @@ def generating_query(space: QuerySpace, weights: NDArray[np.float64], dtype: tor
     r"""A query $c$ with $\mathrm{softmax}(\beta + Y c) = a$.
 
     Of weights that are not zero, logarithms are linear in the query: $\log a_i = \beta_i + Y_i c - \log Z$, solved
-    by least squares, each equation measured by how well the model knew the logarithm. A softmax in precision
-    $\varepsilon$ makes errors of about $\varepsilon (1 + |\log a_i|)$ in it, and of $\delta / a_i$ more near the
-    smallest number $\delta$ of its type. As weights may also be better than their type says (computed in float64
-    from the query of a float32 model), they are first taken to be. The row is generated if all logarithms come
-    out right, up to the errors that the logits may have had: $\max(m, d_k) \varepsilon$ times their size.
+    by least squares. The row is generated if all logarithms come out right, up to the errors that the logits may
+    have had: $\max(m, d_k) \varepsilon$ times their size, in the precision $\varepsilon$ of the model. Near the
+    smallest number $\delta$ of its type, a weight is known to $\delta$ only, its logarithm to $\delta / a_i$, and its
+    equation counts for less. As weights may be better than their type says (computed in float64 from the query of
+    a float32 model), that is left for a second attempt.
 
     Weights that are exactly zero, or too small to tell, have no logarithm. They only have to come out below the
     smallest normal number of the type. What the other weights leave open of the query is chosen such that the
@@ -54,29 +54,29 @@ def generating_query(space: QuerySpace, weights: NDArray[np.float64], dtype: tor
     with np.errstate(divide="ignore", over="ignore"):
         logs = np.log(weights)
         near_smallest = limits.tiny * limits.eps / weights
-    generation = None
-    for extra in (np.where(weights > 0, 0.0, np.inf), near_smallest):
-        generation = _fit(space, logs, limits.eps * (1 - logs) + extra, extra, float(np.log(limits.tiny)))
-        if generation.exact:
-            break
-    assert generation is not None
-    return generation
+    floor = float(np.log(limits.tiny))
+    generation = _fit(space, logs, np.where(weights > 0, 0.0, np.inf), limits.eps, floor)
+    return generation if generation.exact else _fit(space, logs, near_smallest, limits.eps, floor)
 
 
 def _fit(
     space: QuerySpace,
     logs: NDArray[np.float64],
     errors: NDArray[np.float64],
-    extra: NDArray[np.float64],
+    eps: float,
     floor: float,
 ) -> Generation:
-    """The query that comes closest if logarithms have these errors, those of logits left out in `extra`."""
+    """The query that comes closest if logarithms have these errors besides those of logits."""
     known = errors < _KNOWN
-    columns = np.column_stack([space.coordinates, np.ones(len(logs))])
-    measure = errors[known].min() / errors[known]
-    target = logs[known] - space.bias[known]
-    matrix, right = columns[known] * measure[:, None], target * measure
-    point = np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], dtype=np.float64)[:-1]
+    measure = eps / (eps + errors[known, None])
+    matrix = np.column_stack([space.coordinates, np.ones(len(logs))])[known] * measure
+    right = (logs - space.bias)[known, None] * measure
+    solution = np.zeros((matrix.shape[1], 1))
+    # Once more for what rounding has left.
+    for _ in range(2):
+        rest = right - matrix @ solution
+        solution = solution + np.asarray(np.linalg.lstsq(matrix, rest, rcond=None)[0], dtype=np.float64)
+    point = solution[:-1, 0]
     # What is too small to tell may be anything up to what it is said to be.
     ceiling = np.maximum(floor, logs + _KNOWN)
     if bool((space.log_weights(point) > ceiling)[~known].any()):
@@ -87,7 +87,7 @@ def _fit(
     )
     room = space.precision * (1 + spread) + ROUNDING * float(np.linalg.norm(point))
     with np.errstate(invalid="ignore"):
-        excess = np.where(known, np.abs(found - logs) - room - extra, found - ceiling)
+        excess = np.where(known, np.abs(found - logs) - room - errors, found - ceiling)
     off = np.abs(np.exp(found) - np.exp(logs))
     return Generation(point, bool((excess <= 0).all()), int(off.argmax()))
 
