@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -61,7 +61,7 @@ class _Handoff(Generic[Item]):
             raise _Stopped
 
 
-def one_at_a_time(work: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
+def one_at_a_time(work: Callable[[Callable[[Item], None]], None]) -> Generator[Item, None, None]:
     """What `work` hands out, as a generator.
 
     A forward pass hands out its layers from deep inside, where no generator can yield. So `work` has a thread of its

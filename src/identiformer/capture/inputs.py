@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -29,7 +29,7 @@ def capture_inputs(
     rows: Rows = "pooled",
     layers: Collection[int] | None = None,
     heads: Collection[int] | None = None,
-) -> Iterator[CapturedLayer]:
+) -> Generator[CapturedLayer, None, None]:
     """The attention heads with which a model computes on one batch.
 
     As [`capture`][identiformer.capture.capture], for what a tokenizer or an image processor has already made.

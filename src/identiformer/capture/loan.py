@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+_IMPLEMENTATION = "_attn_implementation_internal"
+
+
+@dataclass
+class _Held:
+    """An attribute that was changed.
+
+    Args:
+        owner: Whose it is; kept alive, and its id with it.
+        former: What it was.
+        captures: How many captures hold it: several of one model, or of models that share parts.
+    """
+
+    owner: object
+    former: Any
+    captures: int = 0
+
+
 _lock = threading.Lock()
-# What is on loan: models by their id, and the implementation that each configuration had, by its id.
-_loans: dict[int, _Loan] = {}
-_implementations: dict[int, str | None] = {}
+_held: dict[tuple[int, str], _Held] = {}
 
 
 @contextmanager
@@ -22,58 +40,45 @@ def on_loan(model: PreTrainedModel, implementation: str | None) -> Iterator[None
     Its attention goes to `implementation`, if one is given, wherever it goes through the attention interface; it is
     in evaluation mode, without dropout; and it keeps no keys and values of layers past.
     """
-    with _lock:
-        loan = _loans.get(id(model))
-        if loan is None:
-            loan = _loans[id(model)] = _Loan(model, implementation)
-        loan.captures += 1
-    try:
+    with ExitStack() as stack:
+        for module in model.modules():
+            _hold(stack, module, "training", False)
+        for config in _configs(model):
+            # Not `set_attn_implementation`, which writes to the log and does not restore each of several.
+            if implementation is not None:
+                _hold(stack, config, _IMPLEMENTATION, implementation)
+            if hasattr(config, "use_cache"):
+                _hold(stack, config, "use_cache", False)
         yield
-    finally:
-        with _lock:
-            loan.captures -= 1
-            if not loan.captures:
-                loan.give_back()
-                del _loans[id(model)]
 
 
 def former_implementation(config: Any) -> str:
     """The attention implementation that a configuration of a model on loan had before, by its name."""
-    return _implementations.get(id(config)) or "eager"
+    held = _held.get((id(config), _IMPLEMENTATION))
+    return held.former if held is not None and held.former else "eager"
 
 
-class _Loan:
-    """What was changed of a model."""
+def _hold(stack: ExitStack, owner: nn.Module | PreTrainedConfig, name: str, value: Any) -> None:
+    """Set an attribute, until `stack` is left and no other capture holds it."""
+    key = (id(owner), name)
+    with _lock:
+        held = _held.get(key)
+        if held is None:
+            if getattr(owner, name) == value:
+                return
+            held = _held[key] = _Held(owner, getattr(owner, name))
+            setattr(owner, name, value)
+        held.captures += 1
+        stack.callback(_release, key)
 
-    def __init__(self, model: PreTrainedModel, implementation: str | None):
-        self.captures = 0
-        self.model = model  # kept alive, and its id with it
-        self._training = [module for module in model.modules() if module.training]
-        self._changed: list[tuple[PreTrainedConfig, str, Any]] = []
-        try:
-            for module in self._training:
-                module.training = False
-            for config in _configs(model):
-                # Not `set_attn_implementation`, which writes to the log and does not restore each of several.
-                if implementation is not None:
-                    _implementations[id(config)] = config._attn_implementation
-                    self._change(config, "_attn_implementation_internal", implementation)
-                if getattr(config, "use_cache", False):
-                    self._change(config, "use_cache", False)
-        except BaseException:
-            self.give_back()
-            raise
 
-    def _change(self, config: PreTrainedConfig, name: str, value: Any) -> None:
-        self._changed.append((config, name, getattr(config, name)))
-        setattr(config, name, value)
-
-    def give_back(self) -> None:
-        for config, name, value in self._changed:
-            setattr(config, name, value)
-            _implementations.pop(id(config), None)
-        for module in self._training:
-            module.training = True
+def _release(key: tuple[int, str]) -> None:
+    with _lock:
+        held = _held[key]
+        held.captures -= 1
+        if not held.captures:
+            setattr(held.owner, key[1], held.former)
+            del _held[key]
 
 
 def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:

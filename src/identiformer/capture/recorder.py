@@ -68,7 +68,9 @@ class Recorder:
         self._decoded = decoded
         self._give = give
         self._pending: _Pending | None = None
+        # Rows, and of which kind of attention: known from the first call of each on, whether it is wanted or not.
         self._queries: Queries | None = None
+        self._queries_kind: Kind | None = None
         self._decoder = _decoder_modules(model)
         # Inputs and outputs of the last linear layers: they tell where queries and values come from.
         self._linears: deque[tuple[nn.Module, Tensor, Tensor]] = deque(maxlen=4)
@@ -92,7 +94,7 @@ class Recorder:
         kind = self._kind(call)
         self._linears.clear()
         wanted = self._layers is None or number in self._layers
-        if not wanted and (kind != "decoder" or self._queries is not None):
+        if not wanted and kind in ("cross", self._queries_kind):
             return
         texts, _, rows, _ = call.query.shape
         if texts != len(self._texts):
@@ -102,13 +104,7 @@ class Recorder:
                 self._refuse(number, kind, call)
             return
         seen = visibility(call)
-        if kind != "cross":
-            self._queries = Queries.of_self_attention(seen, texts, rows)
-        if kind == "decoder" and self._decoded is not None and self._decoded.shape == (texts, rows):
-            self._queries = Queries(self._decoded, causal=True)
-        queries = self._queries
-        if queries is None or queries.real.shape != (texts, rows):
-            queries = Queries.all(texts, rows, call.query.device)
+        queries = self._rows_of_call(kind, seen, texts, rows)
         if not wanted:
             return
         if kind == "self" and self._decoder and self._rows == "pooled":
@@ -119,6 +115,16 @@ class Recorder:
         positions = queries.positions(self._rows)
         search = ProjectionSearch(call.mixed, filled(positions))
         self._pending = _Pending(number, kind, call, seen, positions, search)
+
+    def _rows_of_call(self, kind: Kind, seen: Visibility, texts: int, rows: int) -> Queries:
+        """The rows that a call has: in `cross`, those of the attention to the decoder's own tokens before it."""
+        if kind != "cross" or self._queries is None:
+            self._queries, self._queries_kind = Queries.of_self_attention(seen, texts, rows), kind
+            if kind == "decoder" and self._decoded is not None and self._decoded.shape == (texts, rows):
+                self._queries = Queries(self._decoded, causal=True)
+        if self._queries.real.shape != (texts, rows):
+            return Queries.all(texts, rows, seen.visible.device)
+        return self._queries
 
     def finish(self) -> None:
         """The forward pass has ended."""

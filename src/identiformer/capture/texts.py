@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ def capture(
     heads: Collection[int] | None = None,
     batch_size: int = 16,
     max_length: int | None = None,
-) -> Iterator[CapturedLayer]:
+) -> Generator[CapturedLayer, None, None]:
     r"""The attention heads with which a model encodes texts.
 
     Heads are read where the model computes attention: keys and values are those that enter the products (after rotary
@@ -61,8 +61,8 @@ def capture(
         A generator: for each batch its layers, in the order in which the model runs them.
 
     Raises:
-        InputError: If `rows`, a layer or a head does not exist, the tokenizer cannot pad, or the model's attention
-            cannot be captured. Of a head that cannot be given, `CapturedLayer.refused` says why.
+        InputError: If `rows`, a layer or a head does not exist, a text has no token, the tokenizer cannot pad, or the
+            model's attention cannot be captured. Of a head that cannot be given, `CapturedLayer.refused` says why.
     """
     check_rows(rows)
     if batch_size < 1:
@@ -76,12 +76,16 @@ def capture(
             numbers = range(start, min(start + batch_size, len(texts)))
             chosen = [texts[i] for i in numbers]
             pairs = None if text_pairs is None else [text_pairs[i] for i in numbers]
-            wanted.capture(_encode(model, tokenizer, chosen, pairs, max_length), numbers, give)
+            inputs = encode_texts(model, tokenizer, chosen, pairs, max_length)
+            for number, tokens in zip(numbers, inputs["attention_mask"].sum(dim=1).tolist(), strict=True):
+                if not tokens:
+                    raise InputError(f"text {number} (counted from 0) has not a single token: leave it out")
+            wanted.capture(inputs, numbers, give)
 
     return one_at_a_time(work)
 
 
-def _encode(
+def encode_texts(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     texts: list[str],
