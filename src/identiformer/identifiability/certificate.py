@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -10,19 +10,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from identiformer.identifiability.directions import (
-    KeySpace,
-    Level,
-    key_space,
-    support,
-    tangents,
-)
+from identiformer.identifiability.directions import Level
+from identiformer.identifiability.findings import LevelFinding
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.linalg import lengths, singular_values
-from identiformer.identifiability.pieces import halves
-from identiformer.identifiability.spectrum import Scale, Spectrum, centre, output_scale, spectrum
+from identiformer.identifiability.layout import Layout
+from identiformer.identifiability.settle import Settling
 from identiformer.identifiability.ties import tied_tokens
-from identiformer.identifiability.tolerance import ROUNDING
 
 
 class Verdict(IntEnum):
@@ -104,93 +97,60 @@ def certify(head: AttentionHead) -> Certificate:
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3; arXiv 2106.01269, section 3. Exponential
     families: Barndorff-Nielsen, Information and Exponential Families, section 9.1.
     """
-    parts = halves(head)
-    if parts is None:
-        return _certify(head)
-    one, other, dimension = certify(parts.one), certify(parts.other), parts.dimension
+    found = certify_levels(head)
     return Certificate(
-        free=_join(one.free, other.free, dimension),
-        simplex=_join(one.simplex, other.simplex, dimension),
-        generatable=_join(one.generatable, other.generatable, dimension),
-        tokens=torch.cat([one.tokens, other.tokens], dim=dimension),
-        tied_tokens=torch.cat([one.tied_tokens, other.tied_tokens], dim=dimension),
-    )
-
-
-def _join(one: LevelCertificate, other: LevelCertificate, dimension: int) -> LevelCertificate:
-    names = [field.name for field in dataclasses.fields(LevelCertificate)]
-    return LevelCertificate(
-        *(torch.cat([getattr(one, name), getattr(other, name)], dim=dimension) for name in names)
-    )
-
-
-def _certify(head: AttentionHead) -> Certificate:
-    scale = output_scale(head)
-    centred = spectrum(centre(head.reduced, head.mask), scale.cutoff)
-    keys = key_space(head, head.mask)
-    moving = support(head)
-    movable = keys if moving is head.mask else key_space(head, moving)
-    basis, dimension = tangents(head.weights, movable.coordinates, head.eps)
-    responses = singular_values(head.reduced.mT @ basis)
-
-    free = _nullity(scale.singular, head.tokens, scale)
-    # Interlacing says that nullities do not grow; rounding at the cutoff must not say otherwise.
-    simplex = torch.minimum(free, _nullity(centred.singular, head.tokens - 1, scale))
-    generatable = torch.minimum(simplex, _nullity(responses, dimension, scale))
-    everywhere = torch.ones_like(free, dtype=torch.bool)
-    only_one = (simplex == 0) | (keys.dimension == 0) | _carries_keys(head, keys, centred, scale)
-    return Certificate(
-        free=_level(head, free, scale.singular, head.tokens, scale, everywhere),
-        simplex=_level(head, simplex, centred.singular, head.tokens - 1, scale, everywhere),
-        generatable=_level(head, generatable, responses, dimension, scale, only_one),
+        free=found[Level.FREE],
+        simplex=found[Level.SIMPLEX],
+        generatable=found[Level.GENERATABLE],
         tokens=head.tokens.expand(head.batch_shape),
         tied_tokens=tied_tokens(head).number.expand(head.batch_shape),
     )
 
 
-def _nullity(
-    singular: Float[Tensor, "*#batch m"], dimension: Int[Tensor, "*#batch"], scale: Scale
-) -> Int[Tensor, "*#batch"]:
-    return dimension - (singular > scale.cutoff[..., None]).sum(dim=-1)
+def certify_levels(
+    head: AttentionHead, levels: Collection[Level] = tuple(Level), quick: bool = True
+) -> dict[Level, LevelCertificate]:
+    r"""[`certify`][] for some levels. `free` and `simplex` do not depend on the row, and cost little without
+    `generatable`.
+
+    What Gram matrices prove (`quick.py`) is taken from there; heads and rows that they leave open are computed by
+    orthogonal factorisations (`exact.py`), which is the definition. The results are the same, margins to 1e-6 of
+    themselves.
+
+    **Arguments:** `quick`: `False` for the exact path throughout.
+    """
+    settling = Settling(head, quick)
+    heads = settling.heads(with_keys=Level.GENERATABLE in levels)
+    everywhere = torch.ones_like(heads.only_one)
+    findings = {Level.FREE: (heads.free, everywhere), Level.SIMPLEX: (heads.simplex, everywhere)}
+    if Level.GENERATABLE in levels:
+        rows = settling.rows(heads)
+        # Interlacing says that nullities do not grow; rounding at the cutoff must not say otherwise.
+        nullity = torch.minimum(heads.simplex.nullity[:, None], rows.nullity)
+        findings[Level.GENERATABLE] = (rows._replace(nullity=nullity), heads.only_one)
+    return {
+        level: _level(settling.layout, found, heads.greatest, only_one)
+        for level, (found, only_one) in findings.items()
+        if level in levels
+    }
 
 
 def _level(
-    head: AttentionHead,
-    nullity: Int[Tensor, "*#batch"],
-    singular: Float[Tensor, "*#batch m"],
-    dimension: Int[Tensor, "*#batch"],
-    scale: Scale,
-    only_one: Bool[Tensor, "*#batch"],
+    layout: Layout,
+    found: LevelFinding,
+    greatest: Float[Tensor, " H"],
+    only_one: Bool[Tensor, " H"],
 ) -> LevelCertificate:
-    r"""The certificate of a level from its nullity and the singular values of $T^\top U$.
+    """The certificate of a level, from findings for heads or for rows.
 
     `only_one`: whether a nullity of 0 means that there is no other row at all.
     """
-    batch = head.batch_shape
-    # Where some directions have no singular value, the nullity is not 0.
-    last = (dimension.expand(batch) - 1).clamp(0, singular.shape[-1] - 1)[..., None]
-    least = singular.expand(*batch, singular.shape[-1]).gather(-1, last)[..., 0]
-    relative = (least / scale.greatest.where(scale.greatest > 0, 1.0)).clamp(max=1.0)
-    margin = torch.where(dimension == 0, 1.0, relative).masked_fill(nullity > 0, 0.0)
-    unique = torch.where(only_one, int(Verdict.GLOBAL), int(Verdict.LOCAL))
-    verdict = torch.where(nullity == 0, unique, int(Verdict.NONE))
-    return LevelCertificate(*(t.expand(batch) for t in (nullity, margin, verdict, dimension)))
-
-
-def _carries_keys(
-    head: AttentionHead, keys: KeySpace, centred: Spectrum, scale: Scale
-) -> Bool[Tensor, "*#batch"]:
-    r"""Whether the columns of $K$ lie in the column space of $[T\ 1]$.
-
-    Of each principal direction of the centred keys, as a unit vector, the part outside of that space must be
-    rounding noise: no more than what rounding may do to it, and less than $\sqrt\varepsilon$ besides, so that
-    a direction which itself is hardly above the noise is not carried by default.
-    """
-    columns = centre(keys.coordinates, head.mask)
-    inside = centred.left.mT @ columns
-    outside = lengths(columns - centred.left @ inside, dim=-2)
-    # What our own arithmetic loses where the keys hang on small singular values of T.
-    weakest = centred.singular.where(centred.singular > scale.cutoff[..., None], torch.inf)
-    hanging = lengths(inside / weakest[..., None], dim=-2) * scale.greatest[..., None]
-    arithmetic = (ROUNDING * (1 + hanging)).clamp(max=1e-8)
-    return (outside <= torch.maximum(keys.noise.clamp(max=head.eps**0.5), arithmetic)).all(dim=-1)
+    ones = (1,) * (found.nullity.ndim - 1)
+    scale = greatest.where(greatest > 0, 1.0).view(-1, *ones)
+    margin = torch.where(found.dimension == 0, 1.0, (found.least / scale).clamp(max=1.0))
+    margin = margin.masked_fill(found.nullity > 0, 0.0)
+    unique = torch.where(only_one, int(Verdict.GLOBAL), int(Verdict.LOCAL)).view(-1, *ones)
+    verdict = torch.where(found.nullity == 0, unique, int(Verdict.NONE))
+    return LevelCertificate(
+        *(layout.batch(tensor) for tensor in (found.nullity, margin, verdict, found.dimension))
+    )

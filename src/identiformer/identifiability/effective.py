@@ -7,7 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.pieces import halves
+from identiformer.identifiability.layout import Layout
+from identiformer.identifiability.linalg import split
+from identiformer.identifiability.pieces import at_once
+from identiformer.identifiability.quick_effective import quick_effective
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 
 
@@ -27,15 +30,36 @@ def effective_attention(head: AttentionHead, keep_sum: bool = False) -> Float[Te
 
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3.2.
     """
-    parts = halves(head)
-    if parts is not None:
-        both = [effective_attention(part, keep_sum) for part in (parts.one, parts.other)]
-        return torch.cat(both, dim=parts.dimension)
+    return project_weights(head, keep_sum)
+
+
+def project_weights(
+    head: AttentionHead, keep_sum: bool = False, quick: bool = True
+) -> Float[Tensor, "*batch n"]:
+    """[`effective_attention`][], or with `quick=False` by the exact path throughout, which agrees to 1e-8."""
+    layout = Layout.of(head)
+    if quick:
+        found, settled = quick_effective(head, layout, keep_sum)
+    else:
+        found = layout.by_row(head.weights, 1)
+        settled = torch.zeros(len(found), dtype=torch.bool, device=found.device)
+    rest = (~settled).nonzero()[:, 0]
+    if len(rest):
+        each = head.keys.shape[-2] * (4 * head.values.shape[-1] + found.shape[1])
+        exact = [
+            _exact(layout.list_of(head, index), found[index], keep_sum)
+            for index in split(rest, at_once(each))
+        ]
+        found = found.index_put((rest,), torch.cat(exact))
+    return layout.batch(found, 1).masked_fill(~head.mask, 0.0)
+
+
+def _exact(head: AttentionHead, weights: Float[Tensor, "k R n"], keep_sum: bool) -> Float[Tensor, "k R n"]:
     cutoff = output_scale(head).cutoff
     matrix = centre(head.reduced, head.mask) if keep_sum else head.reduced
     left = spectrum(matrix, cutoff).left
-    inside = (left @ (left.mT @ head.weights[..., None]))[..., 0]
+    inside = (weights @ left) @ left.mT
     if keep_sum:
         # The ones vector is orthogonal to the centred columns: its share is the mean.
-        inside = inside + head.weights.sum(dim=-1, keepdim=True) / head.tokens[..., None]
-    return inside.masked_fill(~head.mask, 0.0)
+        inside = inside + weights.sum(dim=-1, keepdim=True) / head.tokens[:, None, None]
+    return inside

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from identiformer.errors import InputError
-from identiformer.identifiability.linalg import broadcast, triangle
+from identiformer.identifiability.gram import row_factor
+from identiformer.identifiability.linalg import broadcast
 
 # How many dimensions of each tensor come after the batch.
 _OWN_DIMENSIONS = {
@@ -216,9 +217,17 @@ class AttentionHead:
         return self.mask.sum(dim=-1)
 
     @property
+    def visible_values(self) -> Float[Tensor, "*#batch n d_v"]:
+        """$V$, zero where not visible."""
+        batch = self.values.shape[:-2]
+        if broadcast(batch, self.mask.shape[:-1]) == batch:
+            return self.values  # no row sees less than another: cleared from the start
+        return self.values.masked_fill(~self.mask[..., None], 0.0)
+
+    @property
     def transformed(self) -> Float[Tensor, "*#batch n d_e"]:
         r"""$T = V D$: what one unit of weight on a token adds to the output; zero if not visible."""
-        visible = self.values.masked_fill(~self.mask[..., None], 0.0)
+        visible = self.visible_values
         return visible if self.output_projection is None else visible @ self.output_projection
 
     @property
@@ -233,14 +242,13 @@ class AttentionHead:
     def reduced(self) -> Float[Tensor, "*#batch n r"]:
         r"""$W$ with $W W^\top = T T^\top$ and no more columns than needed, $r = \min(d_v, d_e)$.
 
-        With the thin factorisation $D^\top = Q R$, $T = (V R^\top) Q^\top$: the orthonormal $Q^\top$ changes
-        no singular value of $T^\top U$ and no column space, so $W = V R^\top$ stands in for $T$ at a cost
-        that does not grow with $d_e$.
+        With $D D^\top = L L^\top$, $T T^\top = (V L) (V L)^\top$: $W = V L$ has the singular values and the
+        column space of $T$, and $W^\top U$ those of $T^\top U$, at a cost that does not grow with $d_e$.
         """
         projection = self.output_projection
         if projection is None or projection.shape[-1] <= projection.shape[-2]:
             return self.transformed
-        return self.values.masked_fill(~self.mask[..., None], 0.0) @ triangle(projection.mT).mT
+        return self.visible_values @ row_factor(projection)
 
     def _clear(self, name: str) -> Tensor:
         """A tensor with zeros where no row sees the token; an error if it is not finite elsewhere."""

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -42,9 +42,9 @@ def condition(upper: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     return torch.linalg.matrix_norm(upper) * torch.linalg.matrix_norm(inverse)
 
 
-def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1) -> Float[Tensor, "*lengths"]:
-    """The Euclidean length of the vectors along a dimension."""
-    return torch.linalg.vector_norm(vectors, dim=dim)
+def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1, order: int = 2) -> Float[Tensor, "*lengths"]:
+    """The Euclidean length of the vectors along a dimension, or a norm of another order."""
+    return torch.linalg.vector_norm(vectors, order, dim=dim)
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
@@ -63,3 +63,45 @@ def solve_gram(
     r"""$X$ with $R^\top R X = B$, for an upper triangular $R$."""
     half = torch.linalg.solve_triangular(upper.mT, right, upper=False)
     return torch.linalg.solve_triangular(upper, half, upper=True)
+
+
+def eigenvalues(matrix: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d"]:
+    """The eigenvalues of a symmetric matrix in ascending order."""
+    return torch.linalg.eigvalsh(matrix)
+
+
+def cholesky(
+    matrix: Float[Tensor, "*batch d d"],
+) -> tuple[Float[Tensor, "*batch d d"], Bool[Tensor, "*batch"]]:
+    r"""The lower $L$ of $M = L L^\top$, and whether the factorisation went through; $L$ is of no use if not."""
+    lower, failed = torch.linalg.cholesky_ex(matrix)
+    return lower, failed == 0
+
+
+def solve_lower(
+    lower: Float[Tensor, "*#batch d d"], right: Float[Tensor, "*#batch d k"]
+) -> Float[Tensor, "*batch d k"]:
+    r"""$X$ with $L X = B$."""
+    return torch.linalg.solve_triangular(lower, right, upper=False)
+
+
+def solve_factored(
+    lower: Float[Tensor, "*#batch d d"], right: Float[Tensor, "*#batch d k"]
+) -> Float[Tensor, "*batch d k"]:
+    r"""$X$ with $L L^\top X = B$."""
+    return torch.cholesky_solve(right, lower)
+
+
+def square_norm(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
+    r"""$\|M\|_F^2$."""
+    return torch.linalg.vector_norm(matrix, dim=(-2, -1)).square()
+
+
+def split(numbers: Int[Tensor, " k"], size: int) -> tuple[Int[Tensor, " _"], ...]:
+    """A list of numbers in pieces of at most `size`."""
+    return torch.split(numbers, size)
+
+
+def runs(numbers: Int[Tensor, " k"]) -> tuple[Int[Tensor, " m"], Int[Tensor, " k"]]:
+    """The numbers of a sorted list, each once, and for each entry of the list which of them it is."""
+    return torch.unique_consecutive(numbers, return_inverse=True)

@@ -33,3 +33,8 @@ def halves(head: AttentionHead, whole: int | None = None) -> Halves | None:
     before = (slice(None),) * dimension
     half = head.batch_shape[dimension] // 2
     return Halves(head[(*before, slice(None, half))], head[(*before, slice(half, None))], dimension)
+
+
+def at_once(numbers: int) -> int:
+    """How many at once, of what needs so many numbers each."""
+    return max(_NUMBERS_AT_ONCE // max(numbers, 1), 1)

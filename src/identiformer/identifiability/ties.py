@@ -41,6 +41,11 @@ def tied_tokens(head: AttentionHead) -> TiedTokens:
     **Returns:** [`TiedTokens`][]; its batch is that of keys, values and visibility, without broadcasting to
     rows.
     """
+    by_key = equal_tokens((head.keys,), head.mask, head.eps)
+    if not bool((by_key.number > 0).any()):
+        # Nothing ties by key and value that does not by key; only the batch may be larger.
+        shape = broadcast(by_key.number.shape, head.values.shape[:-2])
+        return TiedTokens(by_key.number.expand(shape), by_key.group.expand(*shape, -1))
     return equal_tokens((head.keys, head.values), head.mask, head.eps)
 
 
@@ -59,16 +64,20 @@ def equal_tokens(
     reach = 0.0
     for feature in features:
         size = feature.shape[-1]
-        largest = feature.abs().amax(dim=(-2, -1), keepdim=True)
+        longest = lengths(feature).amax(dim=-1, keepdim=True)
         # Any direction will do that no difference between tokens is orthogonal to; this one is irrational.
         steps = torch.arange(1, size + 1, dtype=torch.float64, device=feature.device)
         direction = torch.cos(math.sqrt(2) * steps * steps + math.sqrt(3))
-        position = position + (feature / largest.where(largest > 0, 1.0)) @ direction
-        # Entries are at most 1 now, so the same vectors are this close.
-        reach += (4 * eps + ROUNDING) * size
+        position = position + feature @ direction / longest.where(longest > 0, 1.0)
+        # Relative to the longest, the same vectors are this close; and rounding adds what it adds.
+        reach += (4 * eps + ROUNDING + size * torch.finfo(torch.float64).eps) * math.sqrt(size)
     # Invisible tokens go to the end, where the mask keeps them from tying.
     position, order = position.masked_fill(~mask, torch.inf).sort(dim=-1, stable=True)
     seen = mask.gather(-1, order)
+    near = (position.diff(dim=-1) <= reach) & seen[..., 1:]
+    if not bool(near.any()):
+        alone = torch.arange(tokens, device=mask.device).expand(shape).masked_fill(~mask, -1)
+        return TiedTokens(torch.zeros(shape[:-1], dtype=torch.int64, device=mask.device), alone)
     parent = torch.arange(tokens, device=mask.device).repeat(*shape[:-1], 1)
     for offset in range(min(_WINDOW, tokens - 1), 0, -1):
         close = position[..., offset:] - position[..., :-offset] <= reach

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -34,10 +36,21 @@ def used_columns(
     matrix: Float[Tensor, "*#batch n d"], mask: Bool[Tensor, "*#batch n"] | None = None
 ) -> Int[Tensor, "*#batch"]:
     """The number of columns that are not zero (in the rows of `mask`), so that padding does not count."""
-    filled = matrix != 0
     if mask is not None:
-        filled = filled & mask[..., None]
-    return filled.any(dim=-2).sum(dim=-1)
+        matrix = matrix.masked_fill(~mask[..., None], 0.0)
+    # A sum of absolute values is zero only if all of them are, and quicker than comparing each.
+    return (lengths(matrix, dim=-2, order=1) > 0).sum(dim=-1)
+
+
+class OutputTolerance(NamedTuple):
+    r"""What a singular value must exceed: `relative` $\sigma_{\max}(T)$ and `absolute`; see [`output_cutoff`][]."""
+
+    relative: Float[Tensor, "*#batch"]
+    absolute: Float[Tensor, "*#batch"]
+
+    def cutoff(self, greatest: Float[Tensor, "*#batch"]) -> Float[Tensor, "*#batch"]:
+        """Up to where a singular value counts as zero, given the greatest."""
+        return torch.maximum(self.relative * greatest, self.absolute)
 
 
 def output_cutoff(head: AttentionHead, greatest: Float[Tensor, "*#batch"]) -> Float[Tensor, "*#batch"]:
@@ -55,13 +68,17 @@ def output_cutoff(head: AttentionHead, greatest: Float[Tensor, "*#batch"]) -> Fl
 
     **Arguments:** `greatest`: $\sigma_{\max}(T)$.
     """
+    return output_tolerance(head).cutoff(greatest)
+
+
+def output_tolerance(head: AttentionHead) -> OutputTolerance:
+    """What of [`output_cutoff`][] does not depend on the greatest singular value."""
     projection = head.output_projection
-    values = head.values.masked_fill(~head.mask[..., None], 0.0)
+    values = head.visible_values
     columns = used_columns(values if projection is None else projection)
-    cutoff = resolution(head.tokens, columns, head.eps) * greatest
     # Our own arithmetic needs a few roundings too, which matters for tiny float64 heads only.
-    cutoff = torch.maximum(cutoff, ROUNDING * greatest)
+    relative = resolution(head.tokens, columns, head.eps).clamp(min=ROUNDING)
     if projection is None:
-        return cutoff
+        return OutputTolerance(relative, torch.zeros_like(relative))
     product = (lengths(values, dim=-2) * lengths(projection, dim=-1)).sum(dim=-1)
-    return torch.maximum(cutoff, max(head.eps, ROUNDING) * product)
+    return OutputTolerance(relative, max(head.eps, ROUNDING) * product)
