@@ -14,6 +14,7 @@ from identiformer.identifiability import (
     AttentionHead,
     Level,
     Verdict,
+    alternative,
     certify,
     certify_layer,
     effective_attention,
@@ -22,7 +23,6 @@ from identiformer.identifiability import (
     tied_tokens,
     weight_intervals,
 )
-from identiformer.identifiability.alternatives import alternative
 
 N, D_K, D_V, D_E = 7, 3, 5, 11
 DTYPES = [torch.float64, torch.float32, torch.bfloat16]
@@ -134,6 +134,9 @@ AWKWARD = {
     ),
     "more value than output channels": Awkward((4, 3, 0), Verdict.LOCAL, sizes=(N, D_K, D_E, 3)),
     "a projection without full rank": Awkward((5, 4, 1), Verdict.NONE, rank=2),
+    "fewer tokens than channels, and no full rank": Awkward(
+        (3, 2, 0), Verdict.LOCAL, weights=(0.2,) * 5, sizes=(5, 2, 7, 11), rank=2
+    ),
     "values of zero": Awkward((7, 6, 3), Verdict.NONE, value=0.0),
 }
 

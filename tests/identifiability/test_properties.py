@@ -13,6 +13,7 @@ from identiformer.identifiability import (
     AttentionHead,
     Level,
     Verdict,
+    alternative,
     certify,
     certify_layer,
     effective_attention,
@@ -20,7 +21,6 @@ from identiformer.identifiability import (
     recover,
     weight_intervals,
 )
-from identiformer.identifiability.alternatives import alternative
 
 FIELDS = ("nullity", "margin", "verdict", "directions")
 
