@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from identiformer.identifiability.asked import Asked
@@ -17,6 +18,8 @@ from identiformer.identifiability.rows import Row, one_row
 
 # The row's own weights lie inside their bounds up to this; then the bounds are widened to them.
 _SLACK = 1e-9
+# So few programs are solved twice as many in hardly more time.
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +77,29 @@ def weight_intervals(
     own = asked.of(polytope.weights)
     lower, upper, on_top = own, own, asked.on_top(polytope.weights)
     if not polytope.is_point:
-        most = minima(polytope, -asked.totals)
-        upper = -most.bounds
-        # The rows that have the most of something have little or nothing of much else.
-        lower = asked.of(most.rows).min(axis=0, initial=np.inf)
-        left = lower > EXACT
-        least = minima(polytope, asked.totals[left])
-        lower = np.where(left, lower, 0.0)
-        lower[left] = least.bounds.clip(min=0.0)
-        on_top = on_top | asked.on_top(most.rows) | asked.on_top(least.rows)
+        lower, upper, rows = _bounds(polytope, asked.totals)
+        on_top |= asked.on_top(rows)
     missed = float(np.maximum(lower - own, own - upper).max(initial=0.0))
     if missed > _SLACK:
         raise AssertionError(f"the bounds of the weights miss the weights by {missed:.3g}")
     return WeightIntervals(
         asked.spread(np.minimum(lower, own)), asked.spread(np.maximum(upper, own)), asked.spread(on_top)
     )
+
+
+def _bounds(
+    polytope: RowPolytope, totals: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest of each total, and the rows that were met."""
+    count = len(totals)
+    if count <= _AT_ONCE:
+        both = minima(polytope, np.concatenate([-totals, totals]))
+        return both.bounds[count:].clip(min=0.0), -both.bounds[:count], both.rows
+    most = minima(polytope, -totals)
+    # A row that has the most of one often has nothing of others, and that settles their lower bounds.
+    lower = (most.rows @ totals.T).min(axis=0)
+    left = lower > EXACT
+    lower = np.where(left, lower, 0.0)
+    least = minima(polytope, totals[left])
+    lower[left] = least.bounds.clip(min=0.0)
+    return lower, -most.bounds, np.concatenate([most.rows, least.rows])

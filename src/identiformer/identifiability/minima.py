@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from identiformer.identifiability.interior import minimise
+from identiformer.identifiability.linalg import lengths
 from identiformer.identifiability.polytope import RowPolytope
+from identiformer.identifiability.tolerance import ROUNDING
 
 # How far a bound may lie from what some row attains.
 EXACT = 1e-10
@@ -57,6 +59,7 @@ def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     shares = (cost - reduced) @ basis.mT
     rest = cost - shares @ basis
     bounds = (cost - rest) @ a - shares.abs() @ slack + rest.amin(dim=-1) * a.sum()
+    bounds = bounds - ROUNDING * (1 + lengths(shares))
     # The row, put back to where all equalities hold.
     off = (rows - a) @ basis.mT
     rows = rows - (off - off.clamp(-slack, slack)) @ basis

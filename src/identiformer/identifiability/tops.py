@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+
 import numpy as np
 from jaxtyping import Int
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from identiformer.identifiability.polytope import RowPolytope
 from identiformer.identifiability.program import RowProgram
 from identiformer.identifiability.rows import Row, one_row
 from identiformer.identifiability.ties import tied_tokens
+
+# So many bounds are computed at once before a look at what they show.
+_AT_ONCE = 64
 
 
 def possible_tops(
@@ -38,16 +43,10 @@ def possible_tops(
 
     **Returns:** the tokens, or groups, in ascending order.
     """
-    polytope = RowPolytope(one_row(head, row), tolerance)
-    asked = Asked(one_row(head, row), polytope, groups)
-    tops = asked.on_top(polytope.weights)
-    if not polytope.is_point:
-        if intervals is None:
-            near = _by_bounds(polytope, asked, tops)
-        else:
-            tops |= asked.gather(intervals.seen_on_top)
-            near = asked.in_reach(asked.gather(intervals.upper), float(intervals.lower.max()))
-        _by_programs(polytope, asked, tops, near)
+    head = one_row(head, row)
+    polytope = RowPolytope(head, tolerance)
+    asked = Asked(head, polytope, groups)
+    *_, tops = _growing_tops(polytope, asked, intervals)
     return [int(number) for number in asked.numbers[tops]]
 
 
@@ -63,30 +62,56 @@ def top_is_certain(
     **Arguments:** those of [`possible_tops`][]. With `groups`, ties do not matter: each group is one.
     """
     head = one_row(head, row)
-    tops = possible_tops(head, None, tolerance, intervals, groups)
-    if groups is not None:
-        return len(tops) == 1
-    group = tied_tokens(head).group
-    return bool((group[tops] == group[tops[0]]).all())
+    polytope = RowPolytope(head, tolerance)
+    asked = Asked(head, polytope, groups)
+    same = asked.gather(tied_tokens(head).group) if groups is None else asked.numbers
+    # Two that differ are enough, however many more there are.
+    return all(len(np.unique(same[tops])) == 1 for tops in _growing_tops(polytope, asked, intervals))
 
 
-def _by_bounds(polytope: RowPolytope, asked: Asked, tops: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which may weigh as much as what is heaviest now always does; adds to `tops` those that are seen there."""
+def _growing_tops(
+    polytope: RowPolytope, asked: Asked, intervals: WeightIntervals | None
+) -> Iterator[NDArray[np.bool_]]:
+    """Those that are known to carry the greatest weight in some row, more and more, and in the end all of them."""
+    tops = asked.on_top(polytope.weights)
+    yield tops
+    if polytope.is_point:
+        return
+    if intervals is None:
+        near = yield from _by_bounds(polytope, asked, tops)
+    else:
+        tops |= asked.gather(intervals.seen_on_top)
+        near = asked.in_reach(asked.gather(intervals.upper), float(intervals.lower.max()))
+    yield tops
+    yield from _by_programs(polytope, asked, tops, near)
+
+
+def _by_bounds(
+    polytope: RowPolytope, asked: Asked, tops: NDArray[np.bool_]
+) -> Generator[NDArray[np.bool_], None, NDArray[np.bool_]]:
+    """Adds to `tops` those that are seen there when they have the most that they can have.
+
+    **Returns:** which may weigh as much as what is heaviest now always does.
+    """
     weights = asked.of(polytope.weights)
     heaviest = int(weights.argmax())
     floor = float(minima(polytope, asked.totals[[heaviest]]).bounds[0])
-    # What one has, no other has; groups do not overlap.
+    # What one has, no other has: groups do not overlap.
     upper = np.where(tops, weights, polytope.weights.sum() - floor)
-    open_ = np.flatnonzero(asked.in_reach(upper, floor) & ~tops)
-    most = minima(polytope, -asked.totals[open_])
-    upper[open_] = -most.bounds
-    tops |= asked.on_top(most.rows)
+    left = np.flatnonzero(asked.in_reach(upper, floor) & ~tops)
+    left = left[np.argsort(-weights[left], kind="stable")]
+    for some in range(0, len(left), _AT_ONCE):
+        places = left[some : some + _AT_ONCE]
+        most = minima(polytope, -asked.totals[places])
+        upper[places] = -most.bounds
+        tops |= asked.on_top(most.rows)
+        yield tops
     return asked.in_reach(upper, floor)
 
 
 def _by_programs(
     polytope: RowPolytope, asked: Asked, tops: NDArray[np.bool_], near: NDArray[np.bool_]
-) -> None:
+) -> Iterator[NDArray[np.bool_]]:
     r"""Adds to `tops` those of `near` that can be there: a program for each that is not seen there in another's.
 
     With a variable $m \ge b_k$ for all $k$, the objective is $b_j - m$: no constraint depends on $j$.
@@ -97,3 +122,4 @@ def _by_programs(
     for place in np.flatnonzero(near & ~tops):
         if not tops[place]:
             tops |= asked.on_top(race.minimise(-asked.totals[place], 1.0))
+            yield tops
