@@ -34,12 +34,12 @@ def model_card(
         metrics: The contents of `metrics.json`.
     """
     labels = [str(label) for label in (config.id2label or {}).values()]
-    shown = ", ".join(_code(label) for label in labels[:20]) + (", …" if len(labels) > 20 else "")
+    shown = ", ".join(code(label) for label in labels[:20]) + (", …" if len(labels) > 20 else "")
     folder = shlex.quote(name)
     sections = [
         "---\nlibrary_name: transformers\npipeline_tag: text-classification\ntags:\n- identiformer\n---\n",
-        f"# {_plain(name)}\n\nA text classifier with {len(labels)} labels ({shown}), trained by identiformer on "
-        f"{_code(source)}.\n",
+        f"# {plain(name)}\n\nA text classifier with {len(labels)} labels ({shown}), trained by identiformer on "
+        f"{code(source)}.\n",
         "## Intended use\n\nTo label texts like those it was trained on, and to explain its predictions by attention "
         "weights together with a certificate of whether they are the only ones that give the heads' outputs. It knows "
         "nothing beyond its training texts; scores on other kinds of text will be lower than those below. A "
@@ -60,12 +60,12 @@ def model_card(
 
 def _data(data: TextData, metrics: dict[str, Any]) -> str:
     counts = _table(("split", "texts"), metrics["examples"].items())
-    columns = f"Text from column {_code(data.columns.text)}"
+    columns = f"Text from column {code(data.columns.text)}"
     if data.columns.text_pair:
-        columns += f", its pair from {_code(data.columns.text_pair)}"
+        columns += f", its pair from {code(data.columns.text_pair)}"
     if data.columns.label:
-        columns += f", label from {_code(data.columns.label)}"
-    notes = "".join(f"- {_plain(note)}\n" for note in data.notes)
+        columns += f", label from {code(data.columns.label)}"
+    notes = "".join(f"- {plain(note)}\n" for note in data.notes)
     return f"{counts}\n{columns}.\n" + (f"\n{notes}" if notes else "")
 
 
@@ -91,7 +91,7 @@ def _by_label(scores: dict[str, Any]) -> str:
             hits / max(true, 1),
             2 * hits / max(true + predicted, 1),
         )
-        rows.append((_code(label), true, f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}"))
+        rows.append((code(label), true, f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}"))
     more = len(scores["labels"]) - len(rows)
     rest = f"\n{more} more labels are in metrics.json.\n" if more else ""
     return f"On the test set, label by label:\n\n{_table(('label', 'texts', 'precision', 'recall', 'F1'), rows)}{rest}"
@@ -138,7 +138,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     )
 
 
-def _code(value: object) -> str:
+def code(value: object) -> str:
     """As inline code that no value can break out of."""
     text = _line(str(value))
     longest = max(map(len, re.findall("`+", text)), default=0)
@@ -147,7 +147,7 @@ def _code(value: object) -> str:
     return f"{ticks}{padding}{text}{padding}{ticks}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """One line of text that Markdown shows as it is."""
     return "".join("\\" + c if c in "\\`*_{}[]<>#|" else c for c in _line(text))
 

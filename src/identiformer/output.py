@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +28,29 @@ def refuse_source(path: Path, source: str, option: str = "--output") -> None:
     there = os.path.expanduser(source)
     if os.path.exists(path) and os.path.exists(there) and path.samefile(there):
         raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
+
+
+def refuse_replacing(output: Path, sources: Sequence[str], overwrite: bool, option: str = "--output") -> None:
+    """Refuse to replace anything but a model folder: it may be somebody's home, or hold what is to be read.
+
+    Args:
+        output: The folder to make.
+        sources: What is read, files and folders among them.
+        overwrite: Whether `output` may be replaced.
+        option: What the user calls it.
+    """
+    if os.path.exists(output) and not output.is_dir():
+        raise InputError(f"{output} is no folder, and is not replaced: give another {option}")
+    if not overwrite:
+        return
+    for source in sources:
+        there = os.path.expanduser(source)
+        if os.path.exists(there) and Path(there).resolve().is_relative_to(output.resolve()):
+            raise InputError(f"{source} lies in {output}, which would be replaced: give another {option}")
+    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").is_file():
+        raise InputError(
+            f"{output} is no model folder, and is not replaced: give another {option}, or empty it first"
+        )
 
 
 @contextmanager
@@ -74,16 +97,18 @@ class UnfinishedFolder:
         target: The final folder.
         overwrite: Replace `target`, and whatever an earlier run left unfinished.
         resume: Go on with what an earlier run left unfinished.
+        option: What the user calls the folder.
 
     Raises:
         InputError: If `target` exists, another run is at work, or an unfinished run is in the way.
     """
 
-    def __init__(self, target: Path, *, overwrite: bool, resume: bool):
+    def __init__(self, target: Path, *, overwrite: bool, resume: bool, option: str = "--output"):
         target = Path(os.path.abspath(target))
         if not target.name:
-            raise InputError(f"{target} cannot be replaced: give another --output")
+            raise InputError(f"{target} cannot be replaced: give another {option}")
         self.target = target
+        self._option = option
         self.path = target.with_name(target.name + ".unfinished")
         self.result = self.path / "result"
         self._overwrite = overwrite
@@ -93,23 +118,23 @@ class UnfinishedFolder:
         self._lock = FileLock(target.with_name(target.name + ".lock"))
 
     def __enter__(self) -> UnfinishedFolder:
-        refuse_existing(self.target, self._overwrite)
+        refuse_existing(self.target, self._overwrite, self._option)
         _make_folder(self.target.parent)
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
             if not Path(self._lock.lock_file).exists():  # nobody holds it: it cannot be made
-                raise InputError(f"{self.target} cannot be written: give another --output") from None
+                raise InputError(f"{self.target} cannot be written: give another {self._option}") from None
             raise InputError(
-                f"another run is writing {self.target}: wait for it, or give another --output"
+                f"another run is writing {self.target}: wait for it, or give another {self._option}"
             ) from None
         except OSError as error:
             raise InputError(
-                f"{self.target} cannot be written ({error.strerror}): give another --output"
+                f"{self.target} cannot be written ({error.strerror}): give another {self._option}"
             ) from error
         try:
             # Looked at again: a run that just ended may have made it before the lock was ours.
-            refuse_existing(self.target, self._overwrite)
+            refuse_existing(self.target, self._overwrite, self._option)
             shutil.rmtree(self._removed, ignore_errors=True)
             if self.path.exists() and not self._resume:
                 if not self._overwrite:

@@ -24,7 +24,7 @@ from identiformer.identifiable_share import identifiable_share
 from identiformer.loading import label_list
 from identiformer.model import IdentiformerConfig, IdentiformerForSequenceClassification
 from identiformer.model_card import model_card
-from identiformer.output import UnfinishedFolder, whole_file, write_json
+from identiformer.output import UnfinishedFolder, refuse_replacing, whole_file, write_json
 from identiformer.prediction import predict_probabilities
 from identiformer.settings import TrainingSettings
 from identiformer.sizing import identifiable_length_for, max_length_for, size_for
@@ -71,7 +71,7 @@ def train(
     """
     settings = settings or TrainingSettings()
     output = Path(os.path.abspath(output))
-    _check_replaceable(output, source, overwrite)
+    refuse_replacing(output, [source], overwrite)
     with globals_restored():
         logging.disable_progress_bar()  # one for each file of a few kilobytes
         if resume and not overwrite and (finished := _finished(source, output, settings)):
@@ -272,21 +272,6 @@ def _run(settings: TrainingSettings, data: TextData) -> dict[str, Any]:
         for part in _cells(data.splits[name]):
             digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return {"settings": settings.to_dict(), "data": digest.hexdigest()}
-
-
-def _check_replaceable(output: Path, source: str, overwrite: bool) -> None:
-    """Refuse to replace anything but a model: it may be somebody's home, or the texts to train on."""
-    if os.path.exists(output) and not output.is_dir():
-        raise InputError(f"{output} is no folder, and is not replaced: give another --output")
-    if not overwrite:
-        return
-    texts = os.path.expanduser(source)
-    if os.path.exists(texts) and Path(texts).resolve().is_relative_to(output.resolve()):
-        raise InputError(f"{source} lies in {output}, which would be replaced: give another --output")
-    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").is_file():
-        raise InputError(
-            f"{output} is no model folder, and is not replaced: give another --output, or empty it first"
-        )
 
 
 def _read_json(file: Path) -> dict[str, Any]:

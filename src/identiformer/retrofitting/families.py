@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from identiformer.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -147,9 +148,36 @@ FAMILIES = {
 CARRYING = {family.carrying_type: family for family in FAMILIES.values()}
 
 
-def sites(model: nn.Module, family: Family) -> Iterator[Site]:
+def sites(model: nn.Module, family: Family) -> list[Site]:
     """The sites of a model, in the order of its layers."""
     block_class, attention_class = family.class_of(family.block), family.class_of(family.attention_class)
-    for name, block in model.named_modules():
-        if isinstance(block, block_class) and isinstance(getattr(block, family.attention), attention_class):
-            yield Site(name, family, block)
+    return [
+        Site(name, family, block)
+        for name, block in model.named_modules()
+        if isinstance(block, block_class) and isinstance(getattr(block, family.attention), attention_class)
+    ]
+
+
+def family_of(config: PreTrainedConfig) -> Family:
+    """The family of a model that can be retrofitted.
+
+    Raises:
+        InputError: If the model is of no such family, is retrofitted already, or leaves no room for keys.
+    """
+    kind = config.model_type
+    if kind in CARRYING:
+        raise InputError("the model is retrofitted already: its values carry its keys")
+    if kind not in FAMILIES:
+        more = "; train an identiformer with --values-carry-keys instead" if kind == "identiformer" else ""
+        raise InputError(
+            f"a model of type {kind} cannot be retrofitted: the types that can are {', '.join(FAMILIES)}{more}"
+        )
+    if getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False):
+        raise InputError(f"the {kind} model is a decoder: only encoders can be retrofitted")
+    heads, width = config.num_attention_heads, config.hidden_size
+    if 2 * (width // heads) > width:
+        raise InputError(
+            f"the model cannot be retrofitted: values and keys of a head have {width // heads} columns each, more "
+            f"together than the hidden size, {width}"
+        )
+    return FAMILIES[kind]

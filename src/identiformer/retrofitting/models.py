@@ -26,19 +26,26 @@ AUTO_CLASSES: tuple[type[_BaseAutoModelClass], ...] = (
 #: From each class of the families' models to the one whose values carry keys.
 CARRYING_MODELS: dict[type[PreTrainedModel], type[PreTrainedModel]] = {}
 
+#: The attention of each family, by its model type, with values that carry keys.
+CARRYING_ATTENTION: dict[str, type[nn.Module]] = {}
+
 
 def widen(site: Site) -> None:
     """Let the values of a site carry its keys, and its output projection take them."""
-    attention = site.attention
-    style = STYLES.get(site.family.model_type, BertLike)
-    kind = type(attention)
-    if not isinstance(attention, style):
-        # Its submodules and their order of initialisation stay as the family has them; only forward is another.
-        attention.__class__ = type(f"Carrying{kind.__name__}", (style, kind), {"family": site.family})
+    # Its submodules and their order of initialisation stay as the family has them; only forward is another.
+    site.attention.__class__ = CARRYING_ATTENTION[site.family.model_type]
     narrow = site.output
     # The values of the families have the size of their keys.
     wide = nn.Linear(2 * narrow.in_features, narrow.out_features, bias=narrow.bias is not None)
     site.replace_output(wide.to(narrow.weight))
+
+
+def _carrying_attention(family: Family) -> type[nn.Module]:
+    """The family's attention with another forward, `CarryingBertSelfAttention` for `BertSelfAttention`."""
+    base = family.class_of(family.attention_class)
+    name = f"Carrying{base.__name__}"
+    members = {"__module__": __name__, "__qualname__": name, "__doc__": base.__doc__, "family": family}
+    return type(name, (STYLES.get(family.model_type, BertLike), base), members)
 
 
 def _carrying(base: type[PreTrainedModel], family: Family) -> type[PreTrainedModel]:
@@ -67,6 +74,8 @@ def _carrying(base: type[PreTrainedModel], family: Family) -> type[PreTrainedMod
 for _family in FAMILIES.values():
     _config = CONFIGURATIONS[_family.model_type]
     AutoConfig.register(_family.carrying_type, _config, exist_ok=True)
+    _attention = _carrying_attention(_family)
+    CARRYING_ATTENTION[_family.model_type] = globals()[_attention.__name__] = _attention
     for _auto in AUTO_CLASSES:
         _base: Any = _auto._model_mapping[_family.config_class]  # pyright: ignore[reportOptionalSubscript]
         if _base not in CARRYING_MODELS:
