@@ -177,16 +177,15 @@ def test_shares_are_those_that_certificates_find(settings: dict[str, Any], tmp_p
     assert advice.heads is not None
     length = advice.heads.identifiable_length
     assert 0 < found["share"]["simplex"] < 1
-    if settings.get("position_embedding") == "none":
-        assert found["tied"] == advice.repeats.share == 3 / 23
-        assert found["share"]["simplex"] == advice.shares.untied_within(length).share
-    else:
-        assert found["tied"] == 0
-        assert found["share"]["simplex"] == advice.shares.simplex(advice.heads).share
+    no_positions = settings.get("position_embedding") == "none"
+    assert found["share"]["simplex"] == advice.shares.simplex(advice.heads).share
+    assert found["tied"] == (advice.repeats.share if no_positions else 0)
+    assert advice.repeats == Share(3, 23)
+    if not no_positions:
         assert found["longest"] == length
     assert found["share"]["generatable"] == advice.shares.generatable(advice.heads).share
     (row,) = (size for size in advice.sizes if size.value_size == advice.heads.value_rank)
-    assert row.positions == advice.shares.simplex(advice.heads)
+    assert (row.no_positions if no_positions else row.positions) == advice.shares.simplex(advice.heads)
 
 
 def test_pairs_of_a_model_are_those_that_certificates_find(tmp_path: Path):
@@ -336,13 +335,21 @@ def test_what_is_recommended_for_trained_models():
     enough = for_model(BertConfig(), 65)
     assert (enough.command, enough.sizes) == (audit, HeadSizes(64, 64, 768))
     retrofit = for_model(BertConfig(), 66)
-    assert retrofit.command == "identiformer retrofit m retrofitted"
+    assert retrofit.command == "identiformer retrofit m retrofitted --texts x --text-column body"
     assert retrofit.sizes == HeadSizes(64, 64, 768, carries_keys=True)
     assert "50.0% of yours" in retrofit.reasons[0]
-    assert for_model(GPT2Config(), 66).command == audit  # of no family that can be retrofitted
+    other = for_model(GPT2Config(), 66)
+    assert other.command == audit
+    assert "a model of type gpt2 cannot be retrofitted" in other.reasons[1]
     assert for_model(PreTrainedConfig(), 66).command == audit
     ours = IdentiformerConfig(value_size=20)
     assert for_model(ours, 30).command == "identiformer train x --output model --text-column body"
+    tied = np.array([True, True])
+    shares = Shares(lengths.TextLengths(np.array([5, 7]), tied), 7)
+    bare = IdentiformerConfig(position_embedding="none")
+    anew = recommend_for_model("m", bare, "x", None, TrainingSettings(), 7, shares)[0]
+    assert anew.command == "identiformer train x --output model"
+    assert "hold no token twice (the model does not know positions) are identifiable, 0.0%" in anew.reasons[0]
     carrying = IdentiformerConfig(value_size=20, values_carry_keys=True)
     assert for_model(carrying, 300).command == audit
     assert "carry its keys" in for_model(carrying, 300).reasons[1]
@@ -357,7 +364,7 @@ def test_a_pretrained_model(tmp_path: Path):
     assert (advice.shortest, advice.quantiles[0.5], advice.longest) == (4, 47, 602)
     assert advice.heads == HeadSizes(32, 32, 384)
     assert (advice.max_length, advice.truncated, advice.repeats) == (512, Share(1, 3), Share(2, 3))
-    assert advice.recommended.command == f"identiformer retrofit {model} retrofitted"
+    assert advice.recommended.command == f"identiformer retrofit {model} retrofitted --texts {source}"
     assert advise(source, model=str(model), max_length=30).max_length == 30
 
 
@@ -406,6 +413,17 @@ def test_the_command_and_its_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (status, out) == (2, "")
     assert "exists already: give another --json file, or --overwrite" in err
     assert run(capsys, *options, "--overwrite")[0] == 0
+
+
+def test_a_command_stays_on_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    (tmp_path / "a long name of a folder").mkdir()
+    source = texts_csv(tmp_path / "a long name of a folder", ["a b a", "b"])
+    _, out, _ = run(capsys, source, "--tokenizer", "bpe")
+    assert f"  identiformer train '{source}' --output model --tokenizer bpe\n" in out
+    assert "tokens are identifiable, 100.0% of yours" not in out  # sentences fit the terminal
 
 
 def test_the_command_about_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

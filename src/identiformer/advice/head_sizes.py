@@ -20,6 +20,7 @@ class HeadSizes:
         carries_keys: Whether the values carry the keys.
         normalised: Whether the layer's input comes out of a layer normalisation. Its outputs lie on a
             hyperplane of `d_e - 1` dimensions, and so no values made of them span more.
+        knows_positions: Whether the tokens of a text differ by their positions, equal ones too.
     """
 
     key_size: int
@@ -27,6 +28,7 @@ class HeadSizes:
     hidden_size: int
     carries_keys: bool = False
     normalised: bool = False
+    knows_positions: bool = True
 
     @property
     def value_rank(self) -> int:
@@ -36,7 +38,10 @@ class HeadSizes:
 
     @property
     def identifiable_length(self) -> int:
-        """The most tokens with which almost every text is identifiable on the simplex: `n - rank([T 1])` is 0."""
+        """The most tokens with which a text is identifiable on the simplex: `n - rank([T 1])` is 0.
+
+        With so many, almost every text is; without positions, those in which no token occurs again.
+        """
         return self.value_rank + 1
 
     @property
@@ -64,6 +69,7 @@ def head_sizes(config: PreTrainedConfig) -> HeadSizes | None:
             hidden_size=config.hidden_size,
             carries_keys=config.values_carry_keys,
             normalised=config.num_hidden_layers > 1,
+            knows_positions=config.position_embedding != "none",
         )
     from identiformer.retrofitting.families import CARRYING
 

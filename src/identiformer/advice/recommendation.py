@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from identiformer.advice.head_sizes import HeadSizes, head_sizes
 from identiformer.advice.shares import Shares
+from identiformer.errors import InputError
 from identiformer.settings import TrainingSettings
 from identiformer.sizing import size_for
 
@@ -125,7 +126,7 @@ def recommend_for_model(
     Returns:
         The recommendation, and another possibility.
     """
-    from identiformer.retrofitting.families import FAMILIES
+    from identiformer.retrofitting.families import family_of
 
     sizes = head_sizes(config)
     chosen = _options(settings, SHARED_OPTIONS) + ([] if split is None else ["--split", split])
@@ -133,10 +134,11 @@ def recommend_for_model(
     if sizes is None:
         reason = "The configuration of the model does not say how large its heads are; an audit finds out."
         return Recommendation(audit, {}, None, (reason,)), None
-    enough = needed <= sizes.identifiable_length
+    enough = shares.simplex(sizes).texts >= shares.within(needed).texts
+    untied = "" if sizes.knows_positions else " that hold no token twice (the model does not know positions)"
     reason = (
         f"The model (value size {sizes.value_rank}) is {'' if enough else 'not '}enough: on the simplex, texts of up "
-        f"to {sizes.identifiable_length:,} tokens are identifiable, {shares.simplex(sizes)} of yours."
+        f"to {sizes.identifiable_length:,} tokens{untied} are identifiable, {shares.simplex(sizes)} of yours."
     )
     if enough:
         return Recommendation(audit, {}, sizes, (reason, "An audit certifies each text.")), None
@@ -146,18 +148,17 @@ def recommend_for_model(
     if config.model_type == "identiformer":
         anew, other = recommend_training(source, settings, needed, shares)
         return replace(anew, reasons=(reason, "Train another one.", *anew.reasons)), other
-    if config.model_type not in FAMILIES:
-        kin = ", ".join(FAMILIES)
-        fixed = (
-            f"The value size of a trained model is fixed, and a retrofit (for {kin}) does not know models of type "
-            f"{config.model_type}. An audit finds the texts that are identifiable."
-        )
-        return Recommendation(audit, {}, sizes, (reason, fixed)), None
+    fixed = "The value size of a trained model is fixed"
+    try:
+        family_of(config)
+    except InputError as error:
+        reasons = (reason, f"{fixed}, and {error}.", "An audit finds the texts that are identifiable.")
+        return Recommendation(audit, {}, sizes, reasons), None
     carried = (
-        "The value size of a trained model is fixed. A retrofit lets its values carry its keys and hardly changes its "
-        f"outputs; then {CARRIED}."
+        f"{fixed}. A retrofit lets its values carry its keys and hardly changes its outputs; then {CARRIED}."
     )
-    retrofit = shlex.join(["identiformer", "retrofit", model, "retrofitted"])
+    texts = ["--texts", source, *_options(settings, ("text_column", "on_bad_row"))]
+    retrofit = shlex.join(["identiformer", "retrofit", model, "retrofitted", *texts])
     return Recommendation(retrofit, {}, replace(sizes, carries_keys=True), (reason, carried)), None
 
 

@@ -57,9 +57,13 @@ class Shares:
         return Share(int(np.searchsorted(self._untied, length, side="right")), self.total)
 
     def simplex(self, sizes: HeadSizes) -> Share:
-        """The texts that are identifiable on the simplex, in a model that knows positions."""
-        return self.within(sizes.identifiable_length)
+        """The texts that are identifiable on the simplex."""
+        count = self.within if sizes.knows_positions else self.untied_within
+        return count(sizes.identifiable_length)
 
     def generatable(self, sizes: HeadSizes) -> Share:
-        """The texts that are identifiable among the rows that a head can generate, nearby or outright."""
+        """The texts that are identifiable among the rows that a head can generate, nearby or outright.
+
+        Tied tokens are no hindrance: a softmax gives them the same weight.
+        """
         return Share(self.total, self.total) if sizes.generatable != "none" else self.simplex(sizes)

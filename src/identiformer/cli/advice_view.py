@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from identiformer.cli.results import results, show
 from identiformer.printable import printable
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ KNOWN_HEADS = {32: "a head of MiniLM", 64: "a head of BERT"}
 
 
 def advice_view(advice: Advice) -> Group:
-    """The lengths, the texts identifiable by value size, and what to run."""
+    """The lengths, and the texts identifiable by value size; not what to run."""
     from rich.console import Group
     from rich.text import Text
 
@@ -91,7 +92,11 @@ def _lines(advice: Advice) -> Iterator[str]:
     total = f"{advice.shares.total:,}"
     yield "Identifiable on the simplex: no other weights (none below 0, of sum 1) give the output of a head."
     if advice.truncated.texts:
-        where = "which is the model's limit" if advice.model else "where train cuts them unless given --max-length"
+        where = (
+            "which is the model's limit"
+            if advice.model
+            else "where train cuts them unless given --max-length"
+        )
         yield (
             f"{advice.truncated.texts:,} of {total} texts are longer than {advice.max_length:,} tokens, {where}; they "
             "count as what is left of them."
@@ -102,13 +107,22 @@ def _lines(advice: Advice) -> Iterator[str]:
     )
     carried = "after a retrofit" if advice.model else "with --values-carry-keys"
     yield (
-        "Among the weights that a head can generate with some query (level generatable), those of every text, of any "
-        f"length, are unique nearby if the key size is at most the value size, and unique outright {carried}."
+        "Among the weights that a head can generate with some query (level generatable), those of almost every text, "
+        f"of any length, are unique nearby if the key size is at most the value size, and unique outright {carried}."
     )
+
+
+def show_advice(advice: Advice) -> None:
+    """Print all of it. Commands stay on one line, however narrow the terminal: they are there to be copied."""
+    from rich.text import Text
+
+    show(advice_view(advice))
     heading = f"Recommended, for {_percent(advice.coverage)} of the texts:"
     for title, choice in ((heading, advice.recommended), ("Or:", advice.alternative)):
         if choice is not None:
-            yield from ("", title, f"  {printable(choice.command)}", *choice.reasons)
+            with results() as output:
+                output.write(f"\n{title}\n  {printable(choice.command)}\n")
+            show(Text("\n".join(choice.reasons)))
 
 
 def _percent(share: float) -> str:

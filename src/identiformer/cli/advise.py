@@ -60,9 +60,8 @@ def advise(
 ) -> None:
     """Tell from the texts of SOURCE alone what it takes to make attention over them identifiable."""
     from identiformer.advice import advise as run
-    from identiformer.cli.advice_view import advice_view
+    from identiformer.cli.advice_view import show_advice
     from identiformer.cli.progress import progress_bar
-    from identiformer.cli.results import show
     from identiformer.output import refuse_existing, refuse_source, write_json
     from identiformer.reading import ChosenColumns
 
@@ -88,4 +87,4 @@ def advise(
     if json_file is not None:
         write_json(json_file, advice.to_dict())
         say(f"advice: {json_file}")
-    show(advice_view(advice))
+    show_advice(advice)
