@@ -98,6 +98,9 @@ def quick_carried(
     **Arguments:** those of [`QuickKeys`][] and [`HeadGrams`][].
     """
     width, length = coordinates.shape[-2:]
+    if inside.size != centred.shape[-1]:
+        # The Gram matrix of the rows, where there are more columns: it is singular, and settles nothing here.
+        return torch.zeros_like(floor, dtype=torch.bool), torch.zeros_like(floor, dtype=torch.bool)
     tokens = mask.sum(dim=-1)
     mean = coordinates.sum(dim=-1, keepdim=True) / tokens[:, None, None]
     columns = (coordinates - mean) * mask[:, None, :]
