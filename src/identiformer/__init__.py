@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         IdentiformerModel,
     )
     from identiformer.prediction import predict_probabilities
+    from identiformer.retrofitting import retrofit
     from identiformer.settings import TrainingSettings
     from identiformer.training import train
 
@@ -36,6 +37,7 @@ _MODULES = {
     "explain": "explanation",
     "load_classifier": "loading",
     "predict_probabilities": "prediction",
+    "retrofit": "retrofitting",
     "train": "training",
 }
 
@@ -53,6 +55,7 @@ __all__ = [
     "explain",
     "load_classifier",
     "predict_probabilities",
+    "retrofit",
     "train",
 ]
 
