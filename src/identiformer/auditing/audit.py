@@ -1,0 +1,295 @@
+"""An audit: a data set through a model, and what the certificates of its heads say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from identiformer.auditing.figures import draw_figures
+from identiformer.auditing.plan import spread_rows
+from identiformer.auditing.proof import candidates, prove
+from identiformer.auditing.rows import head_rows
+from identiformer.auditing.settings import AuditSettings
+from identiformer.auditing.summary import PartNotes, Summary
+from identiformer.auditing.table import SCHEMA, Parts
+from identiformer.capture import CapturedLayer, capture
+from identiformer.errors import InputError
+from identiformer.loading import load_model
+from identiformer.output import UnfinishedFolder, write_json
+from identiformer.reading import AS_FOUND, ChosenColumns, Say, load_split, takes_pairs
+from identiformer.threads import threads_for
+from identiformer.tokenization import token_lengths
+
+HEADS = "heads.parquet"
+SUMMARY = "summary.json"
+FIGURES = "figures"
+RUN = "audit_run.json"  # what a run must share to be the same one
+_BATCHES_A_PART = 8
+
+Progress = Callable[[int, int], None]
+
+
+def audit(
+    model: str,
+    source: str,
+    output: str | Path,
+    settings: AuditSettings | None = None,
+    *,
+    split: str | None = None,
+    columns: ChosenColumns = AS_FOUND,
+    on_bad_row: Literal["error", "skip"] = "error",
+    overwrite: bool = False,
+    resume: bool = False,
+    say: Say = lambda _: None,
+    progress: Progress = lambda _done, _total: None,
+) -> dict[str, Any]:
+    """Certify a model's heads on the texts of a source, and write a table, its summary and figures to a folder.
+
+    Memory holds a part of the texts at a time, and of those one layer of one batch.
+
+    Args:
+        model: A model folder or a hub name; any model whose attention can be captured.
+        source: Texts, as `load_source` takes them; labels are not looked at.
+        output: The folder to make: `heads.parquet`, `summary.json`, `figures/`. A run that is stopped leaves
+            `OUTPUT.unfinished` beside it.
+        settings: See `AuditSettings`.
+        split: Which split of a folder or a hub data set; `test` where it is `None`.
+        columns: Of the source.
+        on_bad_row: `error`, or `skip` to leave out rows that cannot be used and count them.
+        overwrite: Replace `output`.
+        resume: Go on with a run that was stopped; the result is that of an unbroken run.
+        say: Called with a sentence on every choice made and everything left out.
+        progress: Called as texts are done, with their number since the last call and that of all.
+
+    Returns:
+        The contents of `summary.json`: see `Summary.to_dict`.
+
+    Raises:
+        InputError: For a model, texts, settings or folders that cannot be used.
+    """
+    settings = settings or AuditSettings()
+    output = Path(os.path.abspath(output))
+    loaded, tokenizer = load_model(model)
+    data, rows = load_split(source, columns, "ignore", on_bad_row, split, say)
+    paired = takes_pairs(data, rows, loaded, columns)
+    for note in data.notes:
+        say(note)
+    if settings.limit is not None and settings.limit < len(rows):
+        say(f"of {len(rows)} texts, the first {settings.limit} are audited (--limit)")
+        rows = rows.select(range(settings.limit))
+    run = _Run(loaded, tokenizer, rows, paired, settings)
+    with UnfinishedFolder(output, overwrite=overwrite, resume=resume) as folder:
+        _check_same_run(
+            folder.path, {"model": _digest(loaded), "data": run.digest(), "settings": settings.to_dict()}
+        )
+        parts = Parts(folder.path / "parts")
+        with threads_for(loaded):
+            run.add_missing(parts, progress)
+        summary = Summary()
+        for part in parts:
+            summary.add(part)
+        if not summary.rows:
+            reasons = "; ".join(sorted(set(summary.refused.values()))) or "it has no attention"
+            raise InputError(f"no head of {model} can be audited: {reasons}")
+        result = {"model": model, "source": source, "settings": settings.to_dict(), **summary.to_dict()}
+        if settings.prove:
+            with threads_for(loaded):
+                result["proof"] = run.proof(parts, progress)
+        folder.result.mkdir()
+        parts.join(folder.result / HEADS)
+        draw_figures(folder.result / FIGURES, result, summary.nullities)
+        write_json(folder.result / SUMMARY, result)
+        folder.finish()
+    return result
+
+
+@dataclass(frozen=True)
+class _Run:
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    rows: Dataset
+    paired: bool
+    settings: AuditSettings
+
+    def add_missing(self, parts: Parts, progress: Progress) -> None:
+        """Add the parts that are not there yet."""
+        size = self.settings.batch_size * _BATCHES_A_PART
+        starts = range(0, len(self.rows), size)
+        done = len(parts)
+        progress(min(done * size, len(self.rows)), len(self.rows))
+        wanted: set[tuple[int, int, int]] | None = None
+        for start in starts[done:]:
+            chunk = self.rows.select(range(start, min(start + size, len(self.rows))))
+            if wanted is None:
+                wanted = self._rows_for_intervals()
+            parts.add(self._part(chunk, wanted, lambda texts: progress(texts, len(self.rows))))
+
+    def proof(self, parts: Parts, progress: Progress) -> dict[str, Any]:
+        """What the model says with alternatives in place of its weights."""
+        chosen = candidates(parts, self.settings.prove, self.settings.seed)
+        progress(0, len(self.rows) + len(chosen))
+        numbers = np.asarray(self.rows["row"])
+
+        def text_of(text_id: int) -> tuple[str, str | None]:
+            row = self.rows[int(np.searchsorted(numbers, text_id))]
+            return row["text"], row["text_pair"] if self.paired else None
+
+        return prove(
+            self.model,
+            self.tokenizer,
+            chosen,
+            text_of,
+            self.settings.rows,
+            self.settings.seed,
+            lambda rows: progress(rows, len(self.rows) + len(chosen)),
+        )
+
+    def digest(self) -> str:
+        """A number that other texts do not have."""
+        digest = hashlib.sha256()
+        for start in range(0, len(self.rows), 1000):
+            batch = self.rows[start : start + 1000]
+            for name in ("text", "text_pair") if self.paired else ("text",):
+                for text in batch[name]:
+                    digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        return digest.hexdigest()
+
+    def _part(
+        self, chunk: Dataset, wanted: set[tuple[int, int, int]], done: Callable[[int], None]
+    ) -> pa.Table:
+        texts = list(chunk["text"])
+        pairs = list(chunk["text_pair"]) if self.paired else None
+        lengths = token_lengths(self.tokenizer, texts, pairs)
+        # Texts of similar length together: the least padding.
+        order = sorted(range(len(texts)), key=lambda i: int(lengths[i]))
+        texts = [texts[i] for i in order]
+        pairs = None if pairs is None else [pairs[i] for i in order]
+        ids = [int(chunk["row"][i]) for i in order]
+        words = _Words(self.tokenizer, texts, pairs)
+        notes = PartNotes(
+            lengths=Counter(lengths.tolist()),
+            truncated=int((lengths > self.tokenizer.model_max_length).sum()),
+        )
+
+        def shifts(captured: CapturedLayer) -> list[int]:
+            """How many tokens of padding stand before each text."""
+            if self.tokenizer.padding_side != "left" or captured.heads is None:
+                return [0] * len(captured.texts)
+            width = captured.heads.weights.shape[-1] - captured.sink
+            return [width - min(int(lengths[order[i]]), width) for i in captured.texts]
+
+        tables: list[pa.Table] = []
+        seen: set[int] = set()
+        for captured in self._captured(texts, pairs):
+            notes.note(captured)
+            table = head_rows(captured, ids, shifts(captured), words, self.settings.tolerance, wanted)
+            if table is not None:
+                tables.append(table)
+            if not seen.issuperset(captured.texts):
+                seen.update(captured.texts)
+                done(len(captured.texts))
+        whole = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+        keys = [(name, "ascending") for name in ("text_id", "layer", "head", "row")]
+        return notes.attach(whole.sort_by(keys))
+
+    def _captured(self, texts: list[str], pairs: list[str] | None) -> Iterator[CapturedLayer]:
+        settings = self.settings
+        captured = capture(
+            self.model,
+            self.tokenizer,
+            texts,
+            pairs,
+            rows=settings.rows,
+            layers=settings.layers,
+            heads=settings.heads,
+            batch_size=settings.batch_size,
+        )
+        with closing(captured):  # pyright: ignore[reportArgumentType] (a generator)
+            yield from captured
+
+    def _rows_for_intervals(self) -> set[tuple[int, int, int]]:
+        """Rows whose intervals are computed: their heads are those that the first text shows."""
+        if not self.settings.intervals:
+            return set()
+        first = self.rows.select(range(1))
+        pairs = list(first["text_pair"]) if self.paired else None
+        heads = [
+            (captured.layer, head)
+            for captured in self._captured(list(first["text"]), pairs)
+            for head in captured.head_numbers
+        ]
+        if not heads:
+            return set()
+        return spread_rows(self.settings.intervals, list(self.rows["row"]), heads)
+
+
+class _Words:
+    """The words to tokens: `words(text, token)`; texts are tokenised one at a time, when they are asked for."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: list[str] | None):
+        self._tokenizer = tokenizer
+        self._texts = texts
+        self._pairs = pairs
+        self._last: tuple[int, list[str]] = (-1, [])
+
+    def __call__(self, text: int, token: int) -> str:
+        if self._last[0] != text:
+            self._last = (text, self._of(text))
+        words = self._last[1]
+        return words[token] if token < len(words) else ""
+
+    def _of(self, text: int) -> list[str]:
+        sources = (self._texts[text], None if self._pairs is None else self._pairs[text])
+        fast = bool(self._tokenizer.is_fast)
+        encoded = self._tokenizer(
+            [sources[0]],
+            None if sources[1] is None else [sources[1]],
+            truncation=True,
+            return_offsets_mapping=fast,
+        )
+        names = [str(name) for name in self._tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])]
+        if not fast:
+            return names
+        places = zip(names, encoded["offset_mapping"][0], encoded.sequence_ids(0), strict=True)
+        return [
+            name if source is None else (sources[source] or "")[start:end]
+            for name, (start, end), source in places
+        ]
+
+
+def _check_same_run(folder: Path, run: dict[str, Any]) -> None:
+    """Keep what the run was started with, and refuse to go on with another one's parts."""
+    run = json.loads(json.dumps(run))
+    file = folder / RUN
+    if not file.exists():
+        write_json(file, run)
+        return
+    earlier = json.loads(file.read_text(encoding="utf-8"))
+    differing = [name for name in run if earlier.get(name) != run[name]]
+    if differing:
+        raise InputError(
+            f"the run to resume was started with other {', '.join(differing)}: give the same, or start again with "
+            "--overwrite"
+        )
+
+
+def _digest(model: PreTrainedModel) -> str:
+    """A number that other models do not have: of the shapes of their weights, and of some numbers of each."""
+    digest = hashlib.sha256(model.config.to_json_string().encode())
+    for name, tensor in model.state_dict().items():
+        some = tensor.detach().flatten()[:: max(1, tensor.numel() // 64)].to("cpu", torch.float64)
+        digest.update(f"{name} {tuple(tensor.shape)}".encode() + some.numpy().tobytes())
+    return digest.hexdigest()

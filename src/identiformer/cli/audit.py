@@ -1,0 +1,120 @@
+"""`identiformer audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from identiformer.cli.options import (
+    BadRow,
+    BatchSize,
+    Model,
+    OnBadRow,
+    Overwrite,
+    Source,
+    Split,
+    TextColumn,
+    TextPairColumn,
+    quiet_libraries,
+    say,
+)
+from identiformer.errors import InputError
+
+if TYPE_CHECKING:
+    from identiformer.capture import Rows
+
+
+def audit(
+    model: Model,
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to make.")],
+    rows: Annotated[
+        str,
+        typer.Option(
+            help="Query rows of each text: pooled (the one that the prediction is read from), all, or how many."
+        ),
+    ] = "pooled",
+    layers: Annotated[str | None, typer.Option(help="Numbers of layers, as in 0,5; all by default.")] = None,
+    heads: Annotated[str | None, typer.Option(help="Numbers of heads, as in 0,5; all by default.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many texts, the first ones.")] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            help="Outputs that move by at most this share count as the same, for tops and intervals."
+        ),
+    ] = 0.0,
+    batch_size: BatchSize = 16,
+    intervals: Annotated[
+        int, typer.Option(help="Of how many rows that are not identifiable to compute the widest interval.")
+    ] = 100,
+    prove: Annotated[
+        int,
+        typer.Option(help="Put alternatives in place of so many rows, and record what the model then says."),
+    ] = 0,
+    split: Split = None,
+    text_column: TextColumn = None,
+    text_pair_column: TextPairColumn = None,
+    on_bad_row: BadRow = OnBadRow.ERROR,
+    overwrite: Overwrite = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped, to the same result.")
+    ] = False,
+) -> None:
+    """Certify the attention heads of MODEL on the texts of SOURCE."""
+    from identiformer.auditing import AuditSettings
+    from identiformer.auditing import audit as run
+    from identiformer.cli.audit_view import audit_view
+    from identiformer.cli.progress import progress_bar
+    from identiformer.cli.results import show
+    from identiformer.reading import ChosenColumns
+
+    settings = AuditSettings(
+        rows=_rows(rows),
+        layers=_numbers(layers, "--layers"),
+        heads=_numbers(heads, "--heads"),
+        limit=limit,
+        tolerance=tolerance,
+        batch_size=batch_size,
+        intervals=intervals,
+        prove=prove,
+    )
+    quiet_libraries()
+    try:
+        with progress_bar("auditing") as progress:
+            summary = run(
+                model,
+                source,
+                output,
+                settings,
+                split=split,
+                columns=ChosenColumns(text_column, None, text_pair_column),
+                on_bad_row=on_bad_row.value,
+                overwrite=overwrite,
+                resume=resume,
+                say=say,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        say("stopped: the same command with --resume goes on from the last whole part")
+        raise typer.Exit(130) from None
+    say(f"heads.parquet, summary.json and figures: {output}")
+    show(audit_view(summary))
+
+
+def _rows(given: str) -> Rows:
+    if given == "pooled" or given == "all":
+        return given
+    if not given.isdecimal() or int(given) < 1:
+        raise InputError(f"--rows is {given}: give pooled, all, or how many rows of each text")
+    return int(given)
+
+
+def _numbers(given: str | None, option: str) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    try:
+        return tuple(int(number) for number in given.split(","))
+    except ValueError:
+        raise InputError(f"{option} is {given}: give numbers with commas between them, as in 0,5") from None
