@@ -7,15 +7,15 @@ leaves open comes here, and whatever it settles must agree with this.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from identiformer.identifiability.directions import KeySpace, key_space, tangents
+from identiformer.identifiability.carried import carries_keys
+from identiformer.identifiability.directions import key_space, tangents
 from identiformer.identifiability.findings import HeadFindings, LevelFinding
 from identiformer.identifiability.head import AttentionHead
-from identiformer.identifiability.linalg import lengths, singular_values
-from identiformer.identifiability.spectrum import Scale, Spectrum, centre, output_scale, spectrum
-from identiformer.identifiability.tolerance import ROUNDING
+from identiformer.identifiability.linalg import singular_values
+from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 
 
 def exact_heads(head: AttentionHead, with_keys: bool = True) -> HeadFindings:
@@ -32,7 +32,7 @@ def exact_heads(head: AttentionHead, with_keys: bool = True) -> HeadFindings:
     only_one = torch.zeros_like(simplex.nullity, dtype=torch.bool)
     if with_keys:
         keys = key_space(head, head.mask)
-        only_one = (simplex.nullity == 0) | (keys.dimension == 0) | _carries_keys(head, keys, centred, scale)
+        only_one = (simplex.nullity == 0) | (keys.dimension == 0) | carries_keys(head, keys, centred, scale)
     found = HeadFindings(free, simplex, scale.greatest, scale.cutoff, only_one)
     return found.map(lambda tensor: tensor.expand(head.batch_shape))
 
@@ -71,22 +71,3 @@ def _level(
     # Where some directions have no singular value, the nullity is not 0.
     last = (dimension - 1).clamp(0, singular.shape[-1] - 1)[..., None]
     return LevelFinding(dimension, nullity, singular.gather(-1, last)[..., 0])
-
-
-def _carries_keys(
-    head: AttentionHead, keys: KeySpace, centred: Spectrum, scale: Scale
-) -> Bool[Tensor, "*#batch"]:
-    r"""Whether the columns of $K$ lie in the column space of $[T\ 1]$.
-
-    Of each principal direction of the centred keys, as a unit vector, the part outside of that space must be
-    rounding noise: no more than what rounding may do to it, and less than $\sqrt\varepsilon$ besides, so that
-    a direction which itself is hardly above the noise is not carried by default.
-    """
-    columns = centre(keys.coordinates, head.mask)
-    inside = centred.left.mT @ columns
-    outside = lengths(columns - centred.left @ inside, dim=-2)
-    # What our own arithmetic loses where the keys hang on small singular values of T.
-    weakest = centred.singular.where(centred.singular > scale.cutoff[..., None], torch.inf)
-    hanging = lengths(inside / weakest[..., None], dim=-2) * scale.greatest[..., None]
-    arithmetic = (ROUNDING * (1 + hanging)).clamp(max=1e-8)
-    return (outside <= torch.maximum(keys.noise.clamp(max=head.eps**0.5), arithmetic)).all(dim=-1)
