@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 SIZES = st.sampled_from([1, 3, 5, 7, 11])
 # The same examples in every run, and no clock.
-many = settings(max_examples=40, deadline=None, derandomize=True)
-few = settings(max_examples=20, deadline=None, derandomize=True)
+many = settings(max_examples=30, deadline=None, derandomize=True)
+few = settings(max_examples=15, deadline=None, derandomize=True)
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:
