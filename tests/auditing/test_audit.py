@@ -106,7 +106,7 @@ def test_the_summary_adds_up_and_the_figures_are_there(audited: Path) -> None:
     # Three of the texts are longer than the 24 tokens that the model takes.
     assert summary["texts"]["truncated"] == pytest.approx(3 / 18)
     assert {file.name for file in (audited / "figures").iterdir()} == {
-        "heads.png", "lengths.png", "margins.png", "nullity.png",
+        "heads.png", "lengths.png", "margins.png", "nullity.png", "tops.png",
     }  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from identiformer.auditing.summary import share_map
+from identiformer.auditing.summary import share_map, top_map
 from identiformer.identifiability import Level
 from identiformer.output import whole_file
 
@@ -37,7 +38,10 @@ def draw_figures(folder: Path, summary: dict[str, Any], nullities: Counter[tuple
         figures |= {
             "nullity": lambda axes: _nullity(axes, nullities, lengths),
             "margins": lambda axes: _margins(axes, summary["by_length"]),
-            "heads": lambda axes: _heads(axes, share_map(summary, Level.SIMPLEX)),
+            "heads": lambda axes: _heads(
+                axes, share_map(summary, Level.SIMPLEX), "identifiable on the simplex"
+            ),
+            "tops": lambda axes: _heads(axes, top_map(summary), "whose top token is certain"),
         }
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[Path] = []
@@ -55,7 +59,8 @@ def draw_figures(folder: Path, summary: dict[str, Any], nullities: Counter[tuple
 def _lengths(axes: Axes, lengths: list[tuple[int, int]], marks: set[int]) -> None:
     values = np.array([length for length, _ in lengths])
     counts = np.array([count for _, count in lengths])
-    bins = np.linspace(0, values.max() + 1, min(int(values.max()) + 2, 61))
+    width = -(-(int(values.max()) + 1) // 60)  # whole numbers of tokens
+    bins = np.arange(0, values.max() + width + 1, width)
     axes.hist(values, bins=bins.tolist(), weights=counts, color=_BLUE)
     for mark in sorted(marks):
         axes.axvline(mark + 0.5, color=_ORANGE, linestyle="--")
@@ -121,24 +126,16 @@ def _margins(axes: Axes, classes: list[dict[str, Any]]) -> None:
     axes.set_title("Margins of the rows that are identifiable")
 
 
-def _heads(axes: Axes, shares: np.ndarray[Any, Any]) -> None:
+def _heads(axes: Axes, shares: NDArray[np.float64], what: str) -> None:
     picture = axes.imshow(shares, vmin=0, vmax=1, cmap="cividis", aspect="auto")
-    for layer, head in np.ndindex(shares.shape):
-        if not np.isnan(shares[layer, head]):
-            share = shares[layer, head]
-            axes.text(
-                head,
-                layer,
-                f"{share:.0%}",
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="white" if share < 0.5 else "black",
-            )
+    for layer, head in np.argwhere(~np.isnan(shares)).tolist():
+        share = shares[layer, head]
+        colour = "white" if share < 0.5 else "black"
+        axes.text(head, layer, f"{share:.0%}", ha="center", va="center", fontsize=7, color=colour)
     axes.set_xticks(range(shares.shape[1]))
     axes.set_yticks(range(shares.shape[0]))
     axes.set_xlabel("head")
     axes.set_ylabel("layer")
-    axes.set_title("Rows that are identifiable on the simplex")
+    axes.set_title(f"Rows {what}")
     assert axes.figure is not None
     axes.figure.colorbar(picture, ax=axes, label="share of rows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,11 +182,18 @@ def _classes(tallies: dict[int, Tally]) -> list[dict[str, Any]]:
 
 def share_map(summary: dict[str, Any], level: Level) -> NDArray[np.float64]:
     """The share of identifiable rows at a level, `[layers, heads]`; NaN where nothing can be said."""
+    return _map(summary, lambda head: head["levels"][level.value]["identifiable"])
+
+
+def top_map(summary: dict[str, Any]) -> NDArray[np.float64]:
+    """The share of rows whose top token is certain, `[layers, heads]`; NaN where nothing can be said."""
+    return _map(summary, lambda head: head["top_certain"])
+
+
+def _map(summary: dict[str, Any], of: Callable[[dict[str, Any]], float | None]) -> NDArray[np.float64]:
     heads = summary["heads"] + summary["refused"]
-    size = (max(h["layer"] for h in heads) + 1, max(h["head"] for h in heads) + 1)
-    shares = np.full(size, np.nan)
+    shares = np.full((max(h["layer"] for h in heads) + 1, max(h["head"] for h in heads) + 1), np.nan)
     for head in summary["heads"]:
-        share = head["levels"][level.value]["identifiable"]
-        if share is not None:
+        if (share := of(head)) is not None:
             shares[head["layer"], head["head"]] = share
     return shares

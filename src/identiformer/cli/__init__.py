@@ -9,9 +9,11 @@ import typer
 
 from identiformer import __version__
 from identiformer.cli.advise import advise
+from identiformer.cli.audit import audit
 from identiformer.cli.evaluate import evaluate
 from identiformer.cli.explain import explain
 from identiformer.cli.predict import predict
+from identiformer.cli.retrofit import retrofit
 from identiformer.cli.train import train
 from identiformer.errors import InputError
 
@@ -40,7 +42,9 @@ app.command(short_help="Train a classifier on labelled texts.")(train)
 app.command(short_help="Score a model on labelled texts.")(evaluate)
 app.command(short_help="Label texts, in their order.")(predict)
 app.command(short_help="Show a prediction, the attention behind it, and its certificate.")(explain)
+app.command(short_help="Certify the heads of any model on a data set.")(audit)
 app.command(short_help="Tell which sizes make texts identifiable.")(advise)
+app.command(short_help="Make a pretrained encoder's attention identifiable.")(retrofit)
 
 
 def main(arguments: list[str] | None = None) -> None:

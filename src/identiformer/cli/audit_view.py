@@ -61,11 +61,12 @@ def _proof(proof: dict[str, Any]) -> str:
     if not proof["found"]:
         return f"proof: no alternative was found for {proof['asked']} rows"
     changed = proof["predictions_changed"]
+    largest = proof["largest_change"]
+    moved = f"no output by more than {largest:.1e} of the largest one" if largest else "no output at all"
     return (
         f"proof: alternatives in place of the weights of {proof['found']} of {proof['asked']} rows (median distance "
-        f"{proof['median_distance']:.2f} of 1, another token at the top in {proof['tops_changed']}) moved no output by "
-        f"more than {proof['largest_change']:.1e} of the largest one; others as far away move "
-        f"it by {proof['median_control_change']:.1e} (median)"
+        f"{proof['median_distance']:.2f} of 1, another token at the top in {proof['tops_changed']}) moved {moved}; "
+        f"other weights as far away move it by {proof['median_control_change']:.1e} (median)"
         + ("" if changed is None else f"; {changed} predictions changed")
     )
 
