@@ -19,7 +19,7 @@ from identiformer.identifiability.rows import Row, one_row
 # The row's own weights lie inside their bounds up to this; then the bounds are widened to them.
 _SLACK = 1e-9
 # So few programs are solved twice as many in hardly more time.
-_AT_ONCE = 64
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from identiformer.identifiability.interior import minimise
+from identiformer.identifiability.interior import Programs
 from identiformer.identifiability.linalg import lengths
 from identiformer.identifiability.polytope import RowPolytope
 from identiformer.identifiability.tolerance import ROUNDING
@@ -35,7 +35,7 @@ class Minima(NamedTuple):
 def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     r"""For each objective $c$, the least $c \cdot b$ over the rows $b$ of a polytope.
 
-    All programs are solved at once by [`minimise`][], in whichever form of the polytope is smaller, and the
+    Many programs are solved at once ([`Programs`][]), in whichever form of the polytope is smaller, and the
     result is not taken on trust. Whatever reduced costs $s$ it gives, let $q = P P^\top (c - s)$. For every row
     $b$ of the polytope, since it is not negative and sums to $\sum a$,
 
@@ -50,41 +50,56 @@ def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     **Returns:** [`Minima`][].
     """
     weights = polytope.weights
+    found = Minima(costs @ weights, np.tile(weights, (len(costs), 1)))
     if polytope.is_point or not len(costs):
-        return Minima(costs @ weights, np.tile(weights, (len(costs), 1)))
-    a, basis, slack, cost = (
-        torch.as_tensor(array) for array in (weights, polytope.basis, polytope.slack, costs)
+        return found
+    a, basis, slack, objectives = (
+        torch.as_tensor(array, device="cpu") for array in (weights, polytope.basis, polytope.slack, costs)
     )
-    rows, reduced = _solve(polytope, a, basis, slack, cost)
-    shares = (cost - reduced) @ basis.mT
-    rest = cost - shares @ basis
-    bounds = (cost - rest) @ a - shares.abs() @ slack + rest.amin(dim=-1) * a.sum()
-    bounds = bounds - ROUNDING * (1 + lengths(shares))
-    # The row, put back to where all equalities hold.
-    off = (rows - a) @ basis.mT
-    rows = rows - (off - off.clamp(-slack, slack)) @ basis
-    settled = ((cost * rows).sum(dim=-1) - bounds <= EXACT) & (rows.amin(dim=-1) >= -EXACT)
-    found = Minima(bounds.numpy(), rows.clamp(min=0).numpy())
-    for place in np.flatnonzero(~settled.numpy()):
-        found.rows[place] = polytope.maximise(-costs[place])
-        found.bounds[place] = costs[place] @ found.rows[place]
+    programs = _programs(polytope, a, basis, slack)
+    for first in range(0, len(costs), programs.at_once):
+        some = slice(first, first + programs.at_once)
+        cost = objectives[some]
+        own = a.expand_as(cost)
+        if polytope.null is None:
+            rows, reduced = programs.minimise(own, cost)
+        else:
+            reduced, rows = programs.minimise(cost, own)
+        bounds = _bounds(a, basis, slack, cost, reduced)
+        # Put back to where all equalities hold.
+        off = (rows - a) @ basis.mT
+        rows = rows - (off - off.clamp(-slack, slack)) @ basis
+        found.bounds[some], found.rows[some] = bounds.numpy(), rows.clamp(min=0).numpy()
+        settled = ((cost * rows).sum(dim=-1) - bounds <= EXACT) & (rows.amin(dim=-1) >= -EXACT)
+        for place in first + np.flatnonzero(~settled.numpy()):
+            found.rows[place] = polytope.maximise(-costs[place])
+            found.bounds[place] = costs[place] @ found.rows[place]
     return found
 
 
-def _solve(
-    polytope: RowPolytope,
+def _programs(
+    polytope: RowPolytope, a: Float[Tensor, " n"], basis: Float[Tensor, "m n"], slack: Float[Tensor, " m"]
+) -> Programs:
+    r"""The programs over the rows, or where that is smaller the dual ones: least $a \cdot s$ over $s \ge 0$ with
+    $N^\top s = N^\top c$."""
+    if polytope.null is not None:
+        return Programs(torch.as_tensor(polytope.null, device="cpu").mT, -a)
+    ranged = slack > _LEAST_RANGE
+    if not bool(ranged.any()):
+        return Programs(basis, a)
+    own = torch.diag(torch.ones_like(slack))[:, ranged]
+    return Programs(torch.cat([basis, own], dim=-1), torch.cat([a, slack[ranged]]), slack[ranged])
+
+
+def _bounds(
     a: Float[Tensor, " n"],
     basis: Float[Tensor, "m n"],
     slack: Float[Tensor, " m"],
     cost: Float[Tensor, "g n"],
-) -> tuple[Float[Tensor, "g n"], Float[Tensor, "g n"]]:
-    """Rows and reduced costs for each objective, about right."""
-    if polytope.null is not None:
-        # The dual program: least s a over s >= 0 with N^T s = N^T c.
-        reduced, rows = minimise(torch.as_tensor(polytope.null).mT, cost, a[None], -a, a.new_zeros(0))
-        return rows, reduced
-    ranged = slack > _LEAST_RANGE
-    if not bool(ranged.any()):
-        return minimise(basis, a[None], cost, a, a.new_zeros(0))
-    matrix = torch.cat([basis, torch.eye(len(slack), dtype=a.dtype)[:, ranged]], dim=-1)
-    return minimise(matrix, a[None], cost, torch.cat([a, slack[ranged]]), slack[ranged])
+    reduced: Float[Tensor, "g n"],
+) -> Float[Tensor, " g"]:
+    """What the reduced costs prove, less what rounding may have added to it."""
+    shares = (cost - reduced) @ basis.mT
+    rest = cost - shares @ basis
+    proved = (cost - rest) @ a - shares.abs() @ slack + rest.amin(dim=-1) * a.sum()
+    return proved - ROUNDING * (1 + lengths(shares))
