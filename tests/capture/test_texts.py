@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
 
 from architectures import batch, build
 from identiformer.capture import capture, capture_inputs
@@ -151,6 +151,19 @@ def test_an_encoder_decoder():
     generated = {**inputs, "decoder_input_ids": torch.tensor([[0, 3], [0, 4], [0, 5]])}
     shapes = [layer.rows.tolist() for layer in capture_inputs(model.transformer, generated, layers=[4, 5])]
     assert shapes == [[[1], [1], [1]]] * 2
+
+
+def test_an_encoder_decoder_is_given_the_first_step_of_its_decoder():
+    _, tokenizer = small_classifier()
+    sizes: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    config = T5Config(vocab_size=len(tokenizer), **sizes | {"decoder_start_token_id": 0})
+    layers = list(capture(T5Model(config), tokenizer, TEXTS, rows=1))
+    assert [layer.kind for layer in layers] == ["self", "decoder", "cross"]
+    assert [layer.rows.tolist() for layer in layers] == [[[0]] * 4] * 3
+    lengths = [len(ids) for ids in tokenizer(TEXTS)["input_ids"]]
+    for layer, expected in zip(layers, (lengths, [1] * 4, lengths), strict=True):
+        assert layer.heads is not None
+        assert layer.heads.tokens.flatten().tolist() == expected
 
 
 def test_a_model_that_classifies_the_mean_of_all_rows_has_no_pooled_one():

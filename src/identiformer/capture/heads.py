@@ -10,6 +10,7 @@ from torch import Tensor
 
 from identiformer.capture.call import AttentionCall, RelativeKeys
 from identiformer.capture.projection import Projection
+from identiformer.capture.rounding import epsilon
 from identiformer.capture.visibility import Visibility, rows_of
 from identiformer.identifiability import AttentionHead, Level
 
@@ -145,7 +146,7 @@ class _Parts:
         """Some of the heads; `projection` `[heads or 1, d_v, d_e]`."""
 
         def pick(tensor: Tensor) -> Tensor:
-            return tensor if tensor.shape[1] == 1 else tensor[:, list(numbers)]
+            return tensor if tensor.shape[1] in (1, len(numbers)) else tensor[:, list(numbers)]
 
         return AttentionHead(
             weights=pick(self.weights),
@@ -166,8 +167,7 @@ def _differing(parts: _Parts, mixed: Tensor) -> list[bool]:
     """
     visible = parts.visible.any(dim=2)[..., None]  # what is hidden from all rows may hold anything
     values = parts.values.masked_fill(~visible, 0.0)
-    eps = torch.finfo(parts.dtype).eps
-    allowed = eps * (16 + 8 * parts.logits) * values.abs().amax(dim=(-1, -2))[..., None]
+    allowed = epsilon(parts.dtype) * (16 + 8 * parts.logits) * values.abs().amax(dim=(-1, -2))[..., None]
     off = (parts.weights @ values - mixed.double()).abs().amax(dim=-1)  # [texts, heads, R]
     # Not `off > allowed`: it would let NaN pass.
     return (~(off <= allowed)).any(dim=-1).any(dim=0).tolist()

@@ -72,7 +72,7 @@ def reaches(model: PreTrainedModel) -> bool:
 @lru_cache(maxsize=256)
 def _computes_itself(kind: type[nn.Module]) -> bool:
     """Whether attention is written out in a class, beside others of the same model that go through the interface."""
-    names = inspect.unwrap(kind.forward).__code__.co_names if "Attention" in kind.__name__ else ()
+    names = _names(kind.forward) if "Attention" in kind.__name__ else ()
     return "softmax" in names and "get_interface" not in names
 
 
@@ -146,15 +146,20 @@ def _compute(module: nn.Module) -> Attention:
 def _eager(kind: type[nn.Module]) -> Attention | None:
     """The function that a class falls back on where its implementation is `eager`, if it has one."""
     for ancestor in kind.__mro__:
-        forward = inspect.unwrap(ancestor.__dict__.get("forward", _eager))
-        names = [name for name in forward.__code__.co_names if "eager_attention" in name]
-        for name in names:
-            if callable(function := forward.__globals__.get(name)):
+        forward: Any = ancestor.__dict__.get("forward")
+        for name in _names(forward):
+            function = inspect.unwrap(forward).__globals__.get(name) if "eager_attention" in name else None
+            if callable(function):
                 return cast(Attention, function)
         function = getattr(sys.modules.get(ancestor.__module__), "eager_attention_forward", None)
         if callable(function):
             return cast(Attention, function)
     return None
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    """What the code of a function names of others, in the order of their first use; nothing where it has no code."""
+    return getattr(getattr(inspect.unwrap(function), "__code__", None), "co_names", ()) if function else ()
 
 
 AttentionInterface.register(IMPLEMENTATION, _attention)

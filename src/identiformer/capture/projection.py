@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from identiformer.capture.rounding import epsilon
 from identiformer.capture.visibility import rows_of
 
 LINEAR = (nn.Linear, Conv1D)
@@ -115,6 +116,6 @@ def _read(linear: nn.Module, received: Tensor, given: Tensor, heads: int) -> Pro
         expected, bound = expected + bias.detach().double(), bound + bias.detach().double().abs()
     off = (expected - total).abs()
     # The input was rounded to its type, and so is each product and the sum.
-    if not bool((off <= 8 * torch.finfo(given.dtype).eps * bound).all()):
+    if not bool((off <= 8 * epsilon(given.dtype) * bound).all()):
         return Projection(None, _OTHER)
     return Projection(matrix.reshape(heads, width // heads, size))

@@ -106,9 +106,8 @@ def encode_texts(
     }
     if getattr(model.config, "is_encoder_decoder", False) and not _makes_decoder_inputs(model):
         # The step in which the first token is generated.
-        start = model.config.decoder_start_token_id
-        if start is None:
-            start = model.config.pad_token_id or 0
+        names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
+        start = next((it for name in names if (it := getattr(model.config, name, None)) is not None), 0)
         inputs["decoder_input_ids"] = torch.full((len(texts), 1), start, device=model.device)
     return inputs
 
