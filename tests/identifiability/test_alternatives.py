@@ -159,6 +159,32 @@ def test_the_top_of_a_curve_by_hand():
     assert found.distance == pytest.approx(0.72, abs=1e-6)
 
 
+def test_a_channel_of_the_keys_that_no_output_sees():
+    # softmax(K q) is the product of (1 - p, p) and softmax(0, q1, 2 q1). The output tells all of the second, though
+    # it has two dimensions as the query has, and nothing of the first.
+    keys = [[x, y] for x in (0.0, 1.0) for y in (0.0, 1.0, 2.0)]
+    row = AttentionHead.from_query(tensor([1.0, -0.5]), tensor(keys), tensor([[0, 0], [1, 0], [0, 1.0]] * 2))
+    assert int(certify(row).generatable.nullity) == 1
+    second = torch.softmax(tensor([0.0, -0.5, -1.0]), dim=-1)
+    found = ask(row, "generatable", favour=4)
+    check(found, row, Level.GENERATABLE)
+    close(found.weights, [0.0, 0.0, 0.0, *second.tolist()])
+    found = ask(row, "generatable", farthest=True)
+    # From (1 - p, p) to (1, 0), which is farther than (0, 1) where p is more than a half.
+    assert found.distance == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-8)
+    assert float(found.query[1]) == pytest.approx(-0.5)
+
+
+def test_a_part_of_the_curve_that_is_apart():
+    # Uphill from the row itself, the curve ends at 0.043 less. A part that it does not lead to has all that the
+    # simplex allows.
+    row = random_head(11, 7, 3, sharpness=3.0)
+    token = int(row.weights.argmax())
+    found = ask(row, "generatable", avoid=token)
+    check(found, row, Level.GENERATABLE)
+    assert found.gain == pytest.approx(ask(row, avoid=token).gain, rel=1e-3)
+
+
 def test_bias_scaling_and_a_row_of_a_batch():
     # The logits K q s + bias are those of (t, 1 - 2t, t): q0 = 2 (log(1/t - 2) - 1) and q1 = 2 (0 - 3).
     bias = tensor([0.0, 1.0, 3.0])
@@ -304,6 +330,20 @@ def test_not_found_where_only_the_precision_of_the_model_leaves_room():
     check(found, row(4e-7), Level.SIMPLEX)
     assert found.residual == pytest.approx(0.8 * 4e-7, rel=1e-3)
     assert ask(row(4e-7, torch.float64), favour=0).status == UNIQUE
+
+
+def test_in_low_precision_the_extreme_of_what_reproduces_the_output():
+    # As above, and tokens 3 and 4 are like tokens 0 and 1. Only they trade places; the second column stays.
+    weights, y = tensor([0.1, 0.4, 0.1, 0.2, 0.2]), 9e-7
+    values = tensor([[0.0, 0.0], [1.0, y], [2.0, 0.0], [0.0, 0.0], [1.0, y]])
+    row, exact = (
+        AttentionHead(weights, values, values, dtype=dtype) for dtype in (torch.float32, torch.float64)
+    )
+    for goal, expected in (({"favour": 0}, [0.3, 0.1, 0.0]), ({"avoid": 0}, [0.0, 0.1, 0.3])):
+        found = ask(row, Level.SIMPLEX, **goal)
+        check(found, row, Level.SIMPLEX)
+        close(found.weights[[0, 2, 3]], expected)
+        close(ask(exact, Level.SIMPLEX, **goal).weights[[0, 2, 3]], expected)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

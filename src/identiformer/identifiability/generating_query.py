@@ -68,15 +68,10 @@ def _fit(
 ) -> Generation:
     """The query that comes closest if logarithms have these errors besides those of logits."""
     known = errors < _KNOWN
-    measure = eps / (eps + errors[known, None])
-    matrix = np.column_stack([space.coordinates, np.ones(len(logs))])[known] * measure
-    right = (logs - space.bias)[known, None] * measure
-    solution = np.zeros((matrix.shape[1], 1))
-    # Once more for what rounding has left.
-    for _ in range(2):
-        rest = right - matrix @ solution
-        solution = solution + np.asarray(np.linalg.lstsq(matrix, rest, rcond=None)[0], dtype=np.float64)
-    point = solution[:-1, 0]
+    measure = eps / (eps + errors[known])
+    matrix = np.column_stack([space.coordinates, np.ones(len(logs))])[known] * measure[:, None]
+    right = (logs - space.bias)[known] * measure
+    point = np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], dtype=np.float64)[:-1]
     # What is too small to tell may be anything up to what it is said to be.
     ceiling = np.maximum(floor, logs + _KNOWN)
     if bool((space.log_weights(point) > ceiling)[~known].any()):
