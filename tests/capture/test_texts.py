@@ -156,7 +156,8 @@ def test_an_encoder_decoder():
 def test_an_encoder_decoder_is_given_the_first_step_of_its_decoder():
     _, tokenizer = small_classifier()
     sizes: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
-    config = T5Config(vocab_size=len(tokenizer), **sizes | {"decoder_start_token_id": 0})
+    sizes["decoder_start_token_id"] = 0
+    config = T5Config(vocab_size=len(tokenizer), **sizes)
     layers = list(capture(T5Model(config), tokenizer, TEXTS, rows=1))
     assert [layer.kind for layer in layers] == ["self", "decoder", "cross"]
     assert [layer.rows.tolist() for layer in layers] == [[[0]] * 4] * 3
