@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from identiformer.capture import capture
+from identiformer.capture import capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify
 from identiformer.sizing import identifiable_length_for, size_for
@@ -66,6 +66,8 @@ def test_a_model_of_that_size_is_identifiable_up_to_that_length_and_no_further(h
     for tokens in (8, 9, 10, 11):
         inputs = dict(tokenizer(" ".join(words[: tokens - 1]), return_tensors="pt"))
         assert inputs["input_ids"].shape == (1, tokens)
-        verdict = certify(capture(model, inputs)[-1].heads).simplex.verdict
+        *_, last = capture_inputs(model, inputs)
+        assert last.heads is not None
+        verdict = certify(last.heads).simplex.verdict
         assert bool((verdict == Verdict.GLOBAL).all()) is (tokens <= 9)
         assert bool((verdict == Verdict.NONE).all()) is (tokens > 9)
