@@ -93,12 +93,7 @@ class LevelCurve:
     and Ye, Linear and Nonlinear Programming, section 12.4 (gradient projection).
     """
 
-    def __init__(
-        self,
-        space: QuerySpace,
-        responses: Responses,
-        point: NDArray[np.float64],
-    ) -> None:
+    def __init__(self, space: QuerySpace, responses: Responses, point: NDArray[np.float64]) -> None:
         self._space = space
         self._responses = responses.matrix
         self._on_curve = max(_ON_CURVE, responses.rounding)
@@ -157,6 +152,8 @@ class LevelCurve:
         """Gauss-Newton steps towards the curve, none longer than a logit, as long as they lead closer."""
         off = self._off(self._space.log_weights(point))
         for _ in range(_LANDING):
+            if off <= self._on_curve:
+                break
             step = self._correction(self._space.log_weights(point))
             step = step / max(self._length(step), 1.0)
             closer = self._off(self._space.log_weights(point + step))
