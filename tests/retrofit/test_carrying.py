@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 
 import identiformer
 from encoders import ENCODERS, HEAD_SIZE, HEADS, LONGEST, TEXTS, WORDS, encoder, padded, words_tokenizer
-from identiformer.capture import CapturedLayer, capture, capture_inputs
+from identiformer.capturing import CapturedLayer, capture, capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Level, Verdict, certify, recover
 from identiformer.retrofitting.carrying import widened
