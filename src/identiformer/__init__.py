@@ -7,6 +7,8 @@ from identiformer.registration import register
 
 if TYPE_CHECKING:
     from identiformer.advice import Advice, advise
+    from identiformer.auditing import AuditSettings, audit
+    from identiformer.capturing import CapturedLayer, capture
     from identiformer.errors import InputError
     from identiformer.evaluation import classification_metrics
     from identiformer.explanation import Explanation, explain
@@ -26,6 +28,8 @@ __version__ = "0.1.0"
 # Imported when first used, so that the command line starts fast: name -> module.
 _MODULES = {
     "Advice": "advice",
+    "AuditSettings": "auditing",
+    "CapturedLayer": "capturing",
     "Explanation": "explanation",
     "IdentiformerConfig": "model",
     "IdentiformerForSequenceClassification": "model",
@@ -33,6 +37,8 @@ _MODULES = {
     "InputError": "errors",
     "TrainingSettings": "settings",
     "advise": "advice",
+    "audit": "auditing",
+    "capture": "capturing",
     "classification_metrics": "evaluation",
     "explain": "explanation",
     "load_classifier": "loading",
@@ -43,6 +49,8 @@ _MODULES = {
 
 __all__ = [
     "Advice",
+    "AuditSettings",
+    "CapturedLayer",
     "Explanation",
     "IdentiformerConfig",
     "IdentiformerForSequenceClassification",
@@ -51,6 +59,8 @@ __all__ = [
     "TrainingSettings",
     "__version__",
     "advise",
+    "audit",
+    "capture",
     "classification_metrics",
     "explain",
     "load_classifier",

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture import CapturedLayer, Rows, capture_inputs
+from identiformer.capturing import CapturedLayer, Rows, capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import (
     AttentionHead,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture import capture_inputs
+from identiformer.capturing import capture_inputs
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.threads import threads_for
 

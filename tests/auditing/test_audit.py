@@ -13,7 +13,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from identiformer.auditing import AuditSettings, audit
-from identiformer.capture import capture
+from identiformer.capturing import capture
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify, top_is_certain, weight_intervals
 from small import TEXTS, small_classifier

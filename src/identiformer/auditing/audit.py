@@ -25,7 +25,7 @@ from identiformer.auditing.rows import head_rows
 from identiformer.auditing.settings import AuditSettings
 from identiformer.auditing.summary import PartNotes, Summary
 from identiformer.auditing.table import SCHEMA, Parts
-from identiformer.capture import CapturedLayer, capture
+from identiformer.capturing import CapturedLayer, capture
 from identiformer.errors import InputError
 from identiformer.loading import load_model
 from identiformer.output import UnfinishedFolder, write_json

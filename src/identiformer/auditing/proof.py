@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture import Rows, capture_inputs, encode_texts, run_with_weights
+from identiformer.capturing import Rows, capture_inputs, encode_texts, run_with_weights
 from identiformer.identifiability import AttentionHead, Level, alternative
 
 

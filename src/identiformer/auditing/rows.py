@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from identiformer.auditing.certainty import tops_certain
 from identiformer.auditing.table import SCHEMA
-from identiformer.capture import CapturedLayer
+from identiformer.capturing import CapturedLayer
 from identiformer.identifiability import Level, Verdict, certify, weight_intervals
 
 _VERDICTS = np.array([verdict.label for verdict in Verdict], dtype=object)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from identiformer.capture import Rows
+from identiformer.capturing import Rows
 from identiformer.errors import InputError
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from identiformer.auditing.tally import Tally
-from identiformer.capture import CapturedLayer
+from identiformer.capturing import CapturedLayer
 from identiformer.identifiability import Level
 
 # The name under which a part of the table keeps what its rows do not tell.

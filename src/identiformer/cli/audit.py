@@ -23,7 +23,7 @@ from identiformer.cli.options import (
 from identiformer.errors import InputError
 
 if TYPE_CHECKING:
-    from identiformer.capture import Rows
+    from identiformer.capturing import Rows
 
 
 def audit(

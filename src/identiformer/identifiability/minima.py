@@ -17,6 +17,8 @@ from identiformer.identifiability.tolerance import ROUNDING
 
 # How far a bound may lie from what some row attains.
 EXACT = 1e-10
+# How far below 0 a weight of such a row may be, to be set to 0.
+_FEASIBLE = 1e-11
 # Ranges that are as good as none.
 _LEAST_RANGE = 1e-12
 
@@ -25,7 +27,7 @@ class Minima(NamedTuple):
     """The least values of some objectives.
 
     - `bounds`: `[g]`. No row has less.
-    - `rows`: `[g, n]`, rows that have no more than [`EXACT`][] above it.
+    - `rows`: `[g, n]`, rows that have no more than [`EXACT`][] above it, and satisfy all constraints to 1e-10.
     """
 
     bounds: NDArray[np.float64]
@@ -70,7 +72,7 @@ def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
         off = (rows - a) @ basis.mT
         rows = rows - (off - off.clamp(-slack, slack)) @ basis
         found.bounds[some], found.rows[some] = bounds.numpy(), rows.clamp(min=0).numpy()
-        settled = ((cost * rows).sum(dim=-1) - bounds <= EXACT) & (rows.amin(dim=-1) >= -EXACT)
+        settled = ((cost * rows).sum(dim=-1) - bounds <= EXACT) & (rows.amin(dim=-1) >= -_FEASIBLE)
         for place in first + np.flatnonzero(~settled.numpy()):
             found.rows[place] = polytope.maximise(-costs[place])
             found.bounds[place] = costs[place] @ found.rows[place]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from identiformer.capture import capture_inputs
+from identiformer.capturing import capture_inputs
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.retrofitting.inputs import Batch
 from identiformer.threads import threads_for

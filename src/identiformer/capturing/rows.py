@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from identiformer.capture.visibility import Visibility
+from identiformer.capturing.visibility import Visibility
 from identiformer.errors import InputError
 
 Rows = Literal["pooled", "all"] | int

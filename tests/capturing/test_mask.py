@@ -7,8 +7,8 @@ import torch
 from transformers.masking_utils import AttentionMaskInterface
 
 from architectures import batch, build
-from identiformer.capture import capture_inputs
-from identiformer.capture.interface import IMPLEMENTATION
+from identiformer.capturing import capture_inputs
+from identiformer.capturing.interface import IMPLEMENTATION
 
 CLEAR = 1e-2
 

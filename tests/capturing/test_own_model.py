@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from identiformer.capture import capture, capture_inputs
+from identiformer.capturing import capture, capture_inputs
 from small import TEXTS, small_classifier
 
 SETTINGS = [

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from identiformer.capture.rounding import epsilon
-from identiformer.capture.visibility import rows_of
+from identiformer.capturing.rounding import epsilon
+from identiformer.capturing.visibility import rows_of
 
 LINEAR = (nn.Linear, Conv1D)
 

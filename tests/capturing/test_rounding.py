@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from identiformer.capture.rounding import epsilon
+from identiformer.capturing.rounding import epsilon
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from architectures import batch, build
-from identiformer.capture import CapturedLayer, capture_inputs
+from identiformer.capturing import CapturedLayer, capture_inputs
 
 
 def state(model: Any) -> dict[str, Any]:

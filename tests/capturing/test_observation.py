@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.observation import Observation
-from identiformer.capture.visibility import visibility
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.observation import Observation
+from identiformer.capturing.visibility import visibility
 
 TEXTS, HEADS, TOKENS, KEY, VALUE = 2, 3, 5, 7, 11
 LEAST = torch.finfo(torch.float32).min

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.heads import verified_heads
-from identiformer.capture.interface import watching
-from identiformer.capture.layer import CapturedLayer, Kind
-from identiformer.capture.projection import LINEAR, ProjectionSearch
-from identiformer.capture.rows import Queries, Rows, filled
-from identiformer.capture.visibility import Visibility, visibility
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.heads import verified_heads
+from identiformer.capturing.interface import watching
+from identiformer.capturing.layer import CapturedLayer, Kind
+from identiformer.capturing.projection import LINEAR, ProjectionSearch
+from identiformer.capturing.rows import Queries, Rows, filled
+from identiformer.capturing.visibility import Visibility, visibility
 from identiformer.errors import InputError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from identiformer.capture.call import AttentionCall
+from identiformer.capturing.call import AttentionCall
 
 # A bias this far below the greatest of its row leaves a weight of exactly zero in every floating-point type, unless
 # logits differ by thousands. Masks of older models write it for tokens that are not to be seen.

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from architectures import batch, build
-from identiformer.capture import CapturedLayer, capture_inputs
-from identiformer.capture.projection import ProjectionSearch
+from identiformer.capturing import CapturedLayer, capture_inputs
+from identiformer.capturing.projection import ProjectionSearch
 
 ROWS = torch.tensor([[0, 2], [1, 0]])
 
@@ -161,7 +161,7 @@ def test_a_head_whose_weights_are_of_another_form_is_refused_alone():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(modeling_bert, "eager_attention_forward", sharpened)
-        from identiformer.capture.interface import _eager
+        from identiformer.capturing.interface import _eager
 
         _eager.cache_clear()
         layers = list(capture_inputs(model, batch("bert")))

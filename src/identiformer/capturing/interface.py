@@ -21,8 +21,8 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.loan import former_implementation
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.loan import former_implementation
 from identiformer.errors import InputError
 
 IMPLEMENTATION = "identiformer_capture"

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.interface import IMPLEMENTATION, reaches, watched_by, watching
-from identiformer.capture.loan import on_loan
-from identiformer.capture.observation import Observation
-from identiformer.capture.projection import LINEAR
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.interface import IMPLEMENTATION, reaches, watched_by, watching
+from identiformer.capturing.loan import on_loan
+from identiformer.capturing.observation import Observation
+from identiformer.capturing.projection import LINEAR
 from identiformer.errors import InputError
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from identiformer.capture.call import AttentionCall, RelativeKeys
+from identiformer.capturing.call import AttentionCall, RelativeKeys
 
 Size = torch.Size
 

@@ -4,8 +4,8 @@ A model that does so multiplies queries by keys, scales, adds and masks, takes t
 it calls torch's `scaled_dot_product_attention`. Every operation of the forward pass is seen here, and what is known of
 its tensors is kept beside them:
 
-- *logits*: that a tensor is affine in a query ([`Logits`][identiformer.capture.traced.Logits]), from the product of two
-  tensors on, through operations that keep it so;
+- *logits*: that a tensor is affine in a query ([`Logits`][identiformer.capturing.traced.Logits]), from the product of
+  two tensors on, through operations that keep it so;
 - *weights*: that it is the softmax of such logits, until it is multiplied by values;
 - *roots*: which linear layers it was computed from. A term that is added to the logits and has a root in common with
   the query may move with the query, and is no bias.
@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.interface import Watcher
-from identiformer.capture.traced import Logits, Lost, ended, hides, number
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.interface import Watcher
+from identiformer.capturing.traced import Logits, Lost, ended, hides, number
 
 _SHAPES = {
     "view",

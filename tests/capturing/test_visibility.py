@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from identiformer.capture.call import AttentionCall
-from identiformer.capture.rows import Queries, check_rows, filled
-from identiformer.capture.visibility import Visibility, rows_of, visibility
+from identiformer.capturing.call import AttentionCall
+from identiformer.capturing.rows import Queries, check_rows, filled
+from identiformer.capturing.visibility import Visibility, rows_of, visibility
 from identiformer.errors import InputError
 
 LEAST = torch.finfo(torch.float32).min

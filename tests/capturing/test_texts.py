@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
 
 from architectures import batch, build
-from identiformer.capture import capture, capture_inputs
+from identiformer.capturing import capture, capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify
 from small import PAIRS, TEXTS, small_classifier

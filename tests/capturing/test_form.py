@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from architectures import batch, build
-from identiformer.capture import capture_inputs
-from identiformer.capture.call import AttentionCall, RelativeKeys
-from identiformer.capture.heads import Verified, verified_heads
-from identiformer.capture.projection import Projection
-from identiformer.capture.visibility import visibility
+from identiformer.capturing import capture_inputs
+from identiformer.capturing.call import AttentionCall, RelativeKeys
+from identiformer.capturing.heads import Verified, verified_heads
+from identiformer.capturing.projection import Projection
+from identiformer.capturing.visibility import visibility
 from identiformer.identifiability import Level
 
 ROW = torch.tensor([[0]])

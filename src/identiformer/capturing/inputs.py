@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from identiformer.capture.handoff import one_at_a_time
-from identiformer.capture.interface import IMPLEMENTATION, reaches, watched_by
-from identiformer.capture.layer import CapturedLayer
-from identiformer.capture.loan import on_loan
-from identiformer.capture.observation import Observation
-from identiformer.capture.recorder import Recorder
-from identiformer.capture.rows import Rows, check_rows
+from identiformer.capturing.handoff import one_at_a_time
+from identiformer.capturing.interface import IMPLEMENTATION, reaches, watched_by
+from identiformer.capturing.layer import CapturedLayer
+from identiformer.capturing.loan import on_loan
+from identiformer.capturing.observation import Observation
+from identiformer.capturing.recorder import Recorder
+from identiformer.capturing.rows import Rows, check_rows
 from identiformer.errors import InputError
 
 Give = Callable[[CapturedLayer], None]
@@ -32,7 +32,7 @@ def capture_inputs(
 ) -> Generator[CapturedLayer, None, None]:
     """The attention heads with which a model computes on one batch.
 
-    As [`capture`][identiformer.capture.capture], for what a tokenizer or an image processor has already made.
+    As [`capture`][identiformer.capturing.capture], for what a tokenizer or an image processor has already made.
 
     Args:
         model: A transformers model.

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from identiformer.capture.call import AttentionCall, RelativeKeys
-from identiformer.capture.projection import Projection
-from identiformer.capture.rounding import epsilon
-from identiformer.capture.visibility import Visibility, rows_of
+from identiformer.capturing.call import AttentionCall, RelativeKeys
+from identiformer.capturing.projection import Projection
+from identiformer.capturing.rounding import epsilon
+from identiformer.capturing.visibility import Visibility, rows_of
 from identiformer.identifiability import AttentionHead, Level
 
 _CAPPED = (

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capture.handoff import one_at_a_time
-from identiformer.capture.inputs import Give, Wanted
-from identiformer.capture.layer import CapturedLayer
-from identiformer.capture.rows import Rows, check_rows
+from identiformer.capturing.handoff import one_at_a_time
+from identiformer.capturing.inputs import Give, Wanted
+from identiformer.capturing.layer import CapturedLayer
+from identiformer.capturing.rows import Rows, check_rows
 from identiformer.errors import InputError
 
 
@@ -51,7 +51,7 @@ def capture(
             which classifies (and predicts the next token) in causal models; and the first token elsewhere, which
             classifies in models after BERT. A model that classifies the mean of all rows has none, nor
             has the encoder of an encoder-decoder. Padding is no row, on whichever side it stands.
-        layers: Numbers of layers (see [`CapturedLayer`][identiformer.capture.CapturedLayer]), negative ones from the
+        layers: Numbers of layers (see [`CapturedLayer`][identiformer.capturing.CapturedLayer]), negative ones from the
             end; all where it is `None`.
         heads: Numbers of heads in each layer, from 0; all where it is `None`.
         batch_size: Texts at once, in the order given. The less their lengths differ, the less padding is computed.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from architectures import BUILDERS, LENGTHS, batch, build
-from identiformer.capture import CapturedLayer, capture_inputs
+from identiformer.capturing import CapturedLayer, capture_inputs
 from identiformer.identifiability import Level, certify
 
 SIDES = ["left", "right"]
