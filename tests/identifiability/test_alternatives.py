@@ -603,3 +603,15 @@ def test_a_query_never_does_more_than_the_simplex_allows(row):
             assert abs(inner.gain) <= abs(outer.gain) + 1e-7
         if outer.status == UNIQUE:
             assert inner.status != FOUND
+
+
+@pytest.mark.parametrize("goal", [{"favour": 0}, {"avoid": 0}, {"farthest": True}])
+def test_where_the_output_is_stationary_its_neighbours_are_no_alternatives(goal: dict[str, Any]) -> None:
+    r"""With $K = (0, 1, 2)$ and $T = (0, 1, 0)$, $a T = a_1$ is greatest at the query 0, and only there."""
+    head = AttentionHead.from_query(
+        query=torch.zeros(1, dtype=torch.float64),
+        keys=torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.float64),
+        values=torch.tensor([[0.0], [1.0], [0.0]], dtype=torch.float64),
+    )
+    assert int(certify(head).generatable.nullity) == 1
+    assert alternative(head, level=Level.GENERATABLE, **goal).status == AlternativeStatus.NOT_FOUND

@@ -26,6 +26,11 @@ from identiformer.identifiability.same_output import SAME_OUTPUT, SameOutput
 
 # A row that a query generates is another one if its merit is more than this.
 _LEAST = 1e-6
+# Where the output is at an extreme over all queries, its change is only quadratic in the step, and the rows nearby pass
+# for others with the same output though there is none. An output that moved by more than this square of the distance
+# is taken for such a one; less is rounding.
+_STEEPEST = 0.1
+_ROUNDING = 1e-14
 
 
 class AlternativeStatus(StrEnum):
@@ -100,7 +105,8 @@ def alternative(
     simplex ends at its weight, to 1e-9. At `generatable` it is `not_found` without a search where the verdict is
     `local`, which says nothing of rows that are not nearby, and where no query generates the row itself. An
     alternative there has to go towards its goal by more than 1e-6, and by more than four times as much as the row
-    of the recovered query is away from $a$, so that rounding does not pass for an alternative.
+    of the recovered query is away from $a$, so that rounding does not pass for an alternative; and the residual has to
+    be small against the square of the distance, so that neither does a row at which the output is stationary.
 
     **Arguments:**
 
@@ -192,7 +198,10 @@ def _generatable(head: AttentionHead, aim: Aim) -> Alternative:
             head.dtype,
         ).weights
         found: NDArray[np.float64] = weights[head.mask].cpu().numpy()
-        if aim.merit(found, same.weights) > least and same.residual(found) < SAME_OUTPUT:
+        residual = same.residual(found)
+        if aim.merit(found, same.weights) > least and residual < SAME_OUTPUT:
+            if residual > max(_ROUNDING, (_STEEPEST * distance(found, same.weights)) ** 2):
+                continue
             return _found(level, aim, same, found, weights, query)
     wanted = "moves the weights" if aim.token is None else f"gives token {aim.token} {_wanted(aim)} weight"
     reason = f"of the queries with the same output that were followed, none {wanted} by more than {least:.1g}"
