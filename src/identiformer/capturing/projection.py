@@ -115,7 +115,7 @@ def _read(linear: nn.Module, received: Tensor, given: Tensor, heads: int) -> Pro
     if bias is not None:
         expected, bound = expected + bias.detach().double(), bound + bias.detach().double().abs()
     off = (expected - total).abs()
-    # The input was rounded to its type, and so is each product and the sum.
-    if not bool((off <= 8 * epsilon(given.dtype) * bound).all()):
+    # The input was rounded to its type, and so is each product and each of the sums, whose errors are independent.
+    if not bool((off <= max(8.0, width**0.5) * epsilon(given.dtype) * bound).all()):
         return Projection(None, _OTHER)
     return Projection(matrix.reshape(heads, width // heads, size))
