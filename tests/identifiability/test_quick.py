@@ -1,15 +1,12 @@
 """The quick path must say what the exact path says, of every head."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from identiformer.identifiability import AttentionHead, Level, certify, effective_attention
-from identiformer.identifiability import settle as settle_module
+from identiformer.identifiability import AttentionHead, Level, effective_attention
 from identiformer.identifiability.certificate import certify_levels
 from identiformer.identifiability.effective import project_weights
-from identiformer.identifiability.spectrum import output_scale
 
 LEVELS = tuple(Level)
 DTYPES = [torch.float64, torch.float32, torch.bfloat16]
@@ -50,7 +47,7 @@ def heads(draw_from):
 
     def deficient(matrix):
         how = draw_from(st.sampled_from(["full", "full", "low rank", "nearly", "graded", "zero", "offset"]))
-        rows, columns = matrix.shape[-2:]
+        columns = matrix.shape[-1]
         if how == "low rank":
             return matrix[..., :1] @ normal(1, columns)
         if how == "nearly":

@@ -15,7 +15,6 @@ from identiformer.identifiability.findings import LevelFinding
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.settle import Settling
-from identiformer.identifiability.ties import tied_tokens
 
 
 class Verdict(IntEnum):
@@ -97,13 +96,14 @@ def certify(head: AttentionHead) -> Certificate:
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3; arXiv 2106.01269, section 3. Exponential
     families: Barndorff-Nielsen, Information and Exponential Families, section 9.1.
     """
-    found = certify_levels(head)
+    settling = Settling(head)
+    found = _certify(settling, tuple(Level))
     return Certificate(
         free=found[Level.FREE],
         simplex=found[Level.SIMPLEX],
         generatable=found[Level.GENERATABLE],
         tokens=head.tokens.expand(head.batch_shape),
-        tied_tokens=tied_tokens(head).number.expand(head.batch_shape),
+        tied_tokens=settling.tied_tokens.expand(head.batch_shape),
     )
 
 
@@ -119,7 +119,10 @@ def certify_levels(
 
     **Arguments:** `quick`: `False` for the exact path throughout.
     """
-    settling = Settling(head, quick)
+    return _certify(Settling(head, quick), levels)
+
+
+def _certify(settling: Settling, levels: Collection[Level]) -> dict[Level, LevelCertificate]:
     heads = settling.heads(with_keys=Level.GENERATABLE in levels)
     everywhere = torch.ones_like(heads.only_one)
     findings = {Level.FREE: (heads.free, everywhere), Level.SIMPLEX: (heads.simplex, everywhere)}

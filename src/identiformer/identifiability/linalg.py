@@ -1,9 +1,10 @@
 # pyright: basic
-# torch.linalg and torch.broadcast_shapes carry no type information: this file is where they get theirs.
+# torch.linalg carries no type information: this file is where it gets one.
 """The matrix factorisations that the package uses, batched."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -42,14 +43,18 @@ def condition(upper: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch"]:
     return torch.linalg.matrix_norm(upper) * torch.linalg.matrix_norm(inverse)
 
 
-def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1, order: int = 2) -> Float[Tensor, "*lengths"]:
-    """The Euclidean length of the vectors along a dimension, or a norm of another order."""
-    return torch.linalg.vector_norm(vectors, order, dim=dim)
+def lengths(vectors: Float[Tensor, "*batch d"], dim: int = -1) -> Float[Tensor, "*lengths"]:
+    """The Euclidean length of the vectors along a dimension."""
+    return torch.linalg.vector_norm(vectors, dim=dim)
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
     """The shape to which tensors of these shapes broadcast."""
-    return torch.broadcast_shapes(*shapes)
+    try:
+        # As torch does, but without the time that it takes over it.
+        return torch.Size(np.broadcast_shapes(*shapes))
+    except ValueError as error:
+        raise RuntimeError(str(error)) from None
 
 
 def complement(basis: Float[Tensor, "n c"]) -> Float[Tensor, "n m"]:

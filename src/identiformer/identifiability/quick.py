@@ -33,7 +33,12 @@ from identiformer.identifiability.linalg import (
     eigenvalues,
     square_norm,
 )
-from identiformer.identifiability.tolerance import output_tolerance
+from identiformer.identifiability.tolerance import (
+    ROUNDING,
+    OutputTolerance,
+    output_tolerance,
+    resolution,
+)
 
 # Least eigenvalues, as multiples of their room: of what is used as a factor, and of what needs no refinement.
 ENOUGH = 1e5
@@ -58,8 +63,11 @@ class HeadGrams:
     - `tall`: all heads have more tokens than $[T\ 1]$ has columns.
     """
 
-    def __init__(self, head: AttentionHead) -> None:
-        self.reduced = head.reduced
+    def __init__(
+        self, head: AttentionHead, matrix: Float[Tensor, "*#batch n r"], tolerance: OutputTolerance
+    ) -> None:
+        self.reduced = matrix
+        self.tolerance = tolerance
         self.tokens = head.tokens
         self.mean, self.centred = centred_at(self.reduced, head)
         self.mass = square_norm(self.reduced)
@@ -67,7 +75,6 @@ class HeadGrams:
         # The mean's own rounding adds a second-order term, which only counts where all tokens are nearly the same.
         self.inside = inside._replace(room=inside.room + (2 * self.length * UNIT) ** 2 * self.mass)
         self.tall = bool((self.tokens > self.columns + 1).all())
-        self.tolerance = output_tolerance(head)
 
     @property
     def length(self) -> int:
@@ -85,7 +92,7 @@ class HeadGrams:
         if not self.tall:
             return gram(self.reduced)
         # What centring took away is of rank one. Its sums err by three times what those of a product do.
-        away = self.tokens[..., None, None] * self.mean.mT @ self.mean
+        away = self.mean.mT * (self.tokens[..., None, None] * self.mean)
         return bounded(self.inside.matrix + away, self.length, times=3.0)
 
     @cached_property
@@ -124,14 +131,20 @@ class HeadGrams:
         """What is settled, with upper bounds of these two for what they cost to compute."""
         if "scaled" in self.__dict__:
             return self.scaled
-        return self._tall(self.mass.sqrt()) or self.scaled
+        return self.full or self.scaled
+
+    @cached_property
+    def full(self) -> QuickHeads | None:
+        r"""The same, if all heads have full column rank, and more tokens than that; `None` if one may not."""
+        # An upper bound of the greatest singular value will do.
+        return self._tall(square_norm(self.whole.matrix).pow(0.25))
 
     def _tall(self, largest: Float[Tensor, "*batch"]) -> QuickHeads | None:
         """If all heads have full column rank, and more tokens than that: no margin, but also no doubt."""
         if not self.tall:
             return None
         cutoff = self.tolerance.cutoff(largest)
-        known = (self.floor > 4 * cutoff.square()) & self.whole.room.isfinite()
+        known = (self.floor > 1.01 * cutoff.square()) & self.whole.room.isfinite()
         if not bool(known.all()):
             known = known | full_rank(self.inside, cutoff)
         if not bool(known.all()):
@@ -154,14 +167,50 @@ class HeadGrams:
 
 
 _GRAMS: WeakKeyDictionary[AttentionHead, HeadGrams] = WeakKeyDictionary()
+_OF_VALUES: WeakKeyDictionary[AttentionHead, HeadGrams] = WeakKeyDictionary()
 
 
 def head_grams(head: AttentionHead) -> HeadGrams:
     """The [`HeadGrams`][] of a head: certificates and effective attention share them."""
     found = _GRAMS.get(head)
     if found is None:
-        found = _GRAMS[head] = HeadGrams(head)
+        found = _GRAMS[head] = HeadGrams(head, head.reduced, output_tolerance(head))
     return found
+
+
+def space_grams(head: AttentionHead) -> HeadGrams:
+    r"""The [`HeadGrams`][] of a head, or of $V$ in place of $W$ where its column space is that of $T$.
+
+    So it is where $D$ has full row rank, and $V$ full column rank: $\sigma_{\min}(T) \ge \sigma_{\min}(V)
+    \sigma_{\min}(D)$. The latter is at least the least singular value of any choice of columns of $D$, and then $T$
+    is not needed, which costs more than all else. Ranks and projectors of either are the same; margins are not.
+    """
+    if head in _GRAMS:
+        return _GRAMS[head]
+    if head not in _OF_VALUES:
+        _OF_VALUES[head] = _grams_of_values(head) or head_grams(head)
+    return _OF_VALUES[head]
+
+
+def _grams_of_values(head: AttentionHead) -> HeadGrams | None:
+    projection, values = head.output_projection, head.visible_values
+    if projection is None or projection.shape[-1] <= projection.shape[-2]:
+        return None
+    width, outputs = projection.shape[-2:]
+    if values.shape[-2] <= width + 1:
+        return None
+    # Twice as many columns as rows: for random ones, the least singular value is then a third of the typical one.
+    some = gram(projection[..., : 2 * width])
+    least = some.mass / (32 * width)
+    if not bool(exceeds(some, least).all()):
+        return None
+    # Upper bounds for W, and the same for V: over the least singular value of D.
+    relative = resolution(head.tokens, torch.full_like(head.tokens, outputs), head.eps).clamp(min=ROUNDING)
+    largest = square_norm(projection).sqrt()
+    ratio = largest / least.sqrt()
+    product = max(head.eps, ROUNDING) * square_norm(values).sqrt() * ratio
+    found = HeadGrams(head, values, OutputTolerance(relative * ratio, product))
+    return None if found.full is None else found
 
 
 def centred_at(

@@ -8,7 +8,7 @@ from torch import Tensor
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.linalg import cholesky, solve_factored
-from identiformer.identifiability.quick import AMPLE, head_grams
+from identiformer.identifiability.quick import AMPLE, ENOUGH, space_grams
 
 
 def quick_effective(
@@ -16,20 +16,23 @@ def quick_effective(
 ) -> tuple[Float[Tensor, "H R n"], Bool[Tensor, " H"]]:
     r"""$a \Pi$ by $W (W^\top W)^{-1} W^\top a$, and for which heads that is beyond doubt.
 
-    With $W^\top W$ off by $E$, the result is off by $\|a\| \|E\| / \lambda_{\min}$ at most: below 1e-9 where the least
+    With $W^\top W$ off by $E$, the result is off by $\|a\| \|E\| / \lambda_{\min}$ at most: below 4e-9 where the least
     eigenvalue is `AMPLE`. Elsewhere the part of $a$ that is left, $a - a \Pi$, is projected again, which squares that
     share, to below 1e-10. A head with as many independent rows in $T$ as it has tokens keeps its weights as they are.
     """
-    grams, spread = head_grams(head), layout.by_head
+    grams, spread = space_grams(head), layout.by_head
     weights = layout.by_row(head.weights, 1)
     found = grams.unscaled
     level = found.findings.simplex if keep_sum else found.findings.free
     linear = spread(found.linear)
     # Every direction has a singular value: the column space is that of all visible tokens.
     everything = linear & (spread(level.nullity) == 0)
-    if grams.columns > grams.length:
+    rank = level.dimension - level.nullity
+    basis = linear & ~everything & spread(rank == grams.columns)
+    if grams.columns > grams.length or not bool(basis.any()):
         return weights, everything
-    basis = linear & ~everything & (spread(grams.floor) > 0)
+    inside = grams.inside if keep_sum else grams.whole
+    basis = basis & spread((grams.floor > 0) & (grams.floor >= 0.99 * ENOUGH * inside.room))
     index = basis.nonzero()[:, 0]
     if len(index) == 0:
         return weights, everything
@@ -39,7 +42,6 @@ def quick_effective(
         return flat if len(index) == len(flat) else flat[index]
 
     matrix = pick(grams.centred if keep_sum else grams.reduced, 2)
-    inside = grams.inside if keep_sum else grams.whole
     factor, _ = cholesky(pick(inside.matrix, 2))
     part = weights if len(index) == len(weights) else weights[index]
 
@@ -47,7 +49,7 @@ def quick_effective(
         return solve_factored(factor, (rows @ matrix).mT).mT @ matrix.mT
 
     effective = project(part)
-    if bool((pick(grams.floor) < AMPLE * pick(grams.inside.room)).any()):
+    if bool((pick(grams.floor) < 0.3 * AMPLE * pick(inside.room)).any()):
         effective = effective + project(part - effective)
     if keep_sum:
         # The ones vector is orthogonal to the centred columns: its share is the mean.

@@ -31,7 +31,7 @@ class QuickKeys(NamedTuple):
     - `tied`: `[*batch]`: some visible tokens have equal keys.
     - `coordinates`: `[*batch, d_k, n]`, where `full`: $X^\top = L^{-1} (K - 1 \bar k)^\top$ with
       $L L^\top = (K - 1 \bar k)^\top (K - 1 \bar k)$: the keys in coordinates that are orthonormal over the
-      tokens. Tokens whose keys are equal have the same ones. `None` where no head needs them.
+      tokens and sum to zero. Tokens whose keys are equal have the same ones. `None` where no head needs them.
     """
 
     spanning: Bool[Tensor, "*batch"]
@@ -43,7 +43,8 @@ class QuickKeys(NamedTuple):
 def quick_keys(head: AttentionHead) -> QuickKeys:
     """What Gram matrices settle about the rank of the keys of a head; neither `spanning` nor `full` if nothing."""
     mask = head.mask
-    keys = head.keys if bool(mask.all()) else head.keys.masked_fill(~mask[..., None], 0.0)
+    padded = not bool(mask.all())
+    keys = head.keys.masked_fill(~mask[..., None], 0.0) if padded else head.keys
     length, width = keys.shape[-2:]
     _, centred = centred_at(keys, head)
     of = gram(centred)
@@ -56,14 +57,24 @@ def quick_keys(head: AttentionHead) -> QuickKeys:
     spare = head.tokens - 1 - width
     if bool((spare >= 0).all()):
         proven = exceeds(of, 1.01 * needed)
+    elif length <= width:
+        # What has to be singular is filled up: the ones vector, and tokens that are not visible.
+        filled = of.matrix + (of.mass / head.tokens)[..., None, None]
+        if padded:
+            seen = mask[..., :, None] & mask[..., None, :]
+            hidden = torch.diag_embed((~mask).to(keys.dtype)) * of.mass[..., None, None]
+            filled = filled.where(seen, hidden)
+        filled = of._replace(matrix=filled, mass=(length + 1) * of.mass)
+        proven = exceeds(filled, 1.01 * needed + 2 * length * of.room)
     else:
         squares = eigenvalues(of.matrix)
         rank = (head.tokens - 1).clamp(max=width)
         first = (of.size - rank).clamp(max=of.size - 1).expand(needed.shape)
         proven = squares.gather(-1, first[..., None])[..., 0] > 1.01 * needed + of.room
         proven = proven | (rank == 0)
-    spanning, full = proven & (spare <= 0), proven & (spare >= 0)
     tied = equal_tokens((head.keys,), mask, head.eps)
+    # Keys that count as equal may have a rank all the same; rows find out for themselves, with equal coordinates.
+    spanning, full = proven & (spare <= 0) & (tied.number == 0), proven & (spare >= 0)
     if not bool((full & ~spanning).any()):
         return QuickKeys(spanning, full, tied.number > 0, None)
     factor = (
@@ -75,11 +86,13 @@ def quick_keys(head: AttentionHead) -> QuickKeys:
     if bool((tied.number > 0).any()):
         group = tied.group.clamp(min=0)[..., None, :].expand_as(coordinates)
         coordinates = coordinates.gather(-1, group) * mask[..., None, :]
+        _, again = centred_at(coordinates.mT, head)
+        coordinates = again.mT.contiguous()
     return QuickKeys(spanning, full, tied.number > 0, coordinates)
 
 
 def quick_carried(
-    coordinates: Float[Tensor, "k p n"],
+    columns: Float[Tensor, "k p n"],
     centred: Float[Tensor, "k n r"],
     inside: Gram,
     floor: Float[Tensor, " k"],
@@ -97,16 +110,13 @@ def quick_carried(
 
     **Arguments:** those of [`QuickKeys`][] and [`HeadGrams`][].
     """
-    width, length = coordinates.shape[-2:]
-    if inside.size != centred.shape[-1]:
-        # The Gram matrix of the rows, where there are more columns: it is singular, and settles nothing here.
-        return torch.zeros_like(floor, dtype=torch.bool), torch.zeros_like(floor, dtype=torch.bool)
+    width, length = columns.shape[-2:]
     tokens = mask.sum(dim=-1)
-    mean = coordinates.sum(dim=-1, keepdim=True) / tokens[:, None, None]
-    columns = (coordinates - mean) * mask[:, None, :]
     usable = floor > 0
-    factor, _ = cholesky(inside.matrix.where(usable[:, None, None], torch.eye(inside.size).to(centred)))
-    seen = centred.mT @ columns.mT
+    factor, _ = cholesky(inside.matrix)
+    if not bool(usable.all()):
+        factor = factor.where(usable[:, None, None], torch.eye(inside.size).to(factor))
+    seen = (columns @ centred).mT
     whole = square_norm(columns)
     outside = whole - square_norm(solve_lower(factor, seen))
     doubt = whole * (2 * inside.room / floor.where(usable, torch.inf) + 8 * length * UNIT)

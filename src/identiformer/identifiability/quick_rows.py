@@ -50,97 +50,113 @@ _NUMBERS_AT_ONCE = 2**17
 class HeadsOfRows(NamedTuple):
     r"""What rows need to know of their heads.
 
-    - `reduced`: `[H, n, r]`, $W$.
+    - `reduced`: `[H, n, r]`, $W$, and `mass`, `[H]`, $\|W\|_F^2$.
     - `coordinates`: `[H, p, n]`, $X^\top$.
-    - `mask`: `[H, n]`, visible tokens.
     - `greatest`, `cutoff`: `[H]`, $\sigma_{\max}(T)$, and the cutoff for $\sigma(T^\top U)$.
     """
 
     reduced: Float[Tensor, "H n r"]
+    mass: Float[Tensor, " H"]
     coordinates: Float[Tensor, "H p n"]
-    mask: Bool[Tensor, "H n"]
     greatest: Float[Tensor, " H"]
     cutoff: Float[Tensor, " H"]
 
-    def at(self, index: slice) -> HeadsOfRows:
+    def at(self, index: slice | Tensor) -> HeadsOfRows:
         """Some of the heads."""
         return HeadsOfRows(*(tensor[index] for tensor in self))
 
 
+class Squares(NamedTuple):
+    r"""The squares of the singular values of $F$, ascending, and the bounds of their errors that [`count`][] takes.
+
+    `usable`: the factor of $Z$ is good enough; if it is not, nothing else has a meaning.
+    """
+
+    squares: Float[Tensor, "H R s"]
+    room: Float[Tensor, "H R"]
+    shift: Float[Tensor, "H R"]
+    stretch: Float[Tensor, "H R"]
+    usable: Bool[Tensor, "H R"]
+
+
 def quick_rows(
-    heads: HeadsOfRows, weights: Float[Tensor, "H R n"], eps: float
+    heads: HeadsOfRows, weights: Float[Tensor, "H R n"], mask: Bool[Tensor, "H n"], eps: float
 ) -> tuple[LevelFinding, Bool[Tensor, "H R"]]:
-    """What is found of `generatable`, and whether it is beyond doubt."""
-    amount, rows = weights.shape[:2]
-    each = heads.coordinates.shape[-1] * heads.coordinates.shape[-2]
-    at_once = max(_NUMBERS_AT_ONCE // each, 1)
+    """What is found of `generatable`, and whether it is beyond doubt.
+
+    **Arguments:** `mask`: visible tokens; `eps`: of the model's dtype.
+    """
+    share = weights / weights.sum(dim=-1, keepdim=True)
+    moving = (share.where(mask[:, None], 1.0) > 0).all(dim=-1)
+    squares = _in_pieces(heads, share)
+    found = _count(heads, squares, eps)
+    finding, known = _finding(heads, found), found.known & squares.usable & moving
+    head, row = (squares.usable & moving & ~known).nonzero(as_tuple=True)
+    if len(row):
+        some = heads.at(head)
+        better = _count(some, _in_pieces(some, share[head, row][:, None], from_gram=False), eps)
+        finding = finding.put((head, row), _finding(some, better).map(lambda tensor: tensor[:, 0]))
+        known = known.index_put((head, row), better.known[:, 0])
+    return finding, known
+
+
+def _finding(heads: HeadsOfRows, found: Count) -> LevelFinding:
+    dimension = torch.full_like(found.rank, heads.coordinates.shape[-2])
+    return LevelFinding(dimension, dimension - found.rank, found.least)
+
+
+def _count(heads: HeadsOfRows, found: Squares, eps: float) -> Count:
+    rows = found.room.shape
+    scale = heads.greatest[:, None].expand(rows)
+    dimension = torch.full(rows, heads.coordinates.shape[-2], device=scale.device)
+    # The basis of the exact path is accurate to a tenth of the model's precision.
+    blur = 0.1 * eps * scale
+    cutoff = heads.cutoff[:, None].expand(rows)
+    return count(found.squares, dimension, scale, cutoff, found.room, found.shift, found.stretch, blur)
+
+
+def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: bool = True) -> Squares:
+    amount, rows, tokens = share.shape
+    at_once = max(_NUMBERS_AT_ONCE // (heads.coordinates.shape[-2] * tokens), 1)
     step = min(rows, at_once)
     width = max(at_once // step, 1)
-    parts = [
-        [
-            _count(heads.at(slice(i, i + width)), weights[i : i + width, j : j + step], eps)
-            for j in range(0, rows, step)
-        ]
-        for i in range(0, amount, width)
-    ]
-    rank, least, known = (
-        torch.cat([torch.cat([part[field] for part in line], dim=1) for line in parts]) for field in range(3)
-    )
-    dimension = torch.full_like(rank, heads.coordinates.shape[-2])
-    return LevelFinding(dimension, dimension - rank, least), known
+    lines: list[Squares] = []
+    for i in range(0, amount, width):
+        some = heads.at(slice(i, i + width))
+        line = [_squares(some, share[i : i + width, j : j + step], from_gram) for j in range(0, rows, step)]
+        lines.append(Squares(*(torch.cat(part, dim=1) for part in zip(*line, strict=True))))
+    return Squares(*(torch.cat(part) for part in zip(*lines, strict=True)))
 
 
-def _count(heads: HeadsOfRows, weights: Float[Tensor, "H R n"], eps: float) -> Count:
-    amount, rows, tokens = weights.shape
+def _squares(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: bool) -> Squares:
+    r"""`from_gram`: by the eigenvalues of $F F^\top$, or by the singular values of $F$."""
+    amount, rows, tokens = share.shape
     coordinates = heads.coordinates
     size = coordinates.shape[-2]
-    share = weights / weights.sum(dim=-1, keepdim=True)
-    heaviest = share.argmax(dim=-1)
+    rest, heaviest = share.max(dim=-1)
     # [H, R, p, n] from here on: the transpose of Z.
-    origin = coordinates.gather(-1, heaviest[:, None, :].expand(-1, size, -1)).mT
+    origin = coordinates.gather(-1, heaviest[:, None, :].expand(-1, size, -1)).mT.contiguous()
     moves = (coordinates[:, None] - origin[..., None]).mul_(share[..., None, :])
     tangents = moves.sub_(moves.sum(dim=-1, keepdim=True) * share[..., None, :])
     of = gram(tangents)
-
     factor, definite = cholesky(of.matrix)
     inverse = solve_lower(factor, torch.eye(size).to(factor).expand_as(factor))
-    zeta = 1 / square_norm(inverse).sqrt()
-    stretch = 0.5 * of.room / zeta.square()
-    moving = (share.where(heads.mask[:, None], 1.0) > 0).all(dim=-1)
-    usable = definite & moving & (stretch < _STRETCH)
+    per_zeta = square_norm(inverse).sqrt()
+    stretch = 0.5 * of.room * per_zeta.square()
+    usable = definite & (stretch < _STRETCH)
     if not bool(usable.all()):
         inverse = inverse.where(usable[..., None, None], 0.0)
     # One product for all rows of a head.
     seen = (tangents.reshape(amount, rows * size, tokens) @ heads.reduced).view(amount, rows, size, -1)
     responses = inverse @ seen
 
-    greatest = heads.greatest[:, None]
-    rest = (1 - share.amax(dim=-1)).clamp(min=0.0) + UNIT
-    turned = 8 * (tokens + 6) * UNIT * rest * greatest
+    turned = 8 * (tokens + 6) * UNIT * ((1 - rest).clamp(min=0.0) + UNIT) * heads.greatest[:, None]
     response = square_norm(responses).sqrt()
-    product = (tokens * square_norm(heads.reduced).sqrt())[:, None] + 2 * size * response
-    shift = (turned + UNIT * of.mass.sqrt() * product) / zeta
-
-    squared = gram(responses)
-    dimension = torch.full_like(heaviest, size)
-    scale, cutoff = greatest.expand_as(shift), heads.cutoff[:, None].expand_as(shift)
-    # The basis of the exact path is accurate to a tenth of the model's precision.
-    blur = 0.1 * eps * scale
-    found = count(eigenvalues(squared.matrix), dimension, scale, cutoff, squared.room, shift, stretch, blur)
-    again = usable & ~found.known
-    if bool(again.any()):
-        singular = singular_values(responses[again]).flip(-1)
-        added = (size + responses.shape[-1]) * UNIT * response[again]
-        second = count(
-            singular.square(),
-            dimension[again],
-            scale[again],
-            cutoff[again],
-            torch.zeros_like(added),
-            shift[again] + added,
-            stretch[again],
-            blur[again],
-        )
-        for field, better in zip(found, second, strict=True):
-            field[again] = better
-    return found._replace(known=found.known & usable)
+    product = (tokens * heads.mass.sqrt())[:, None] + 2 * size * response
+    shift = (turned + UNIT * of.mass.sqrt() * product) * per_zeta
+    if from_gram:
+        squared = gram(responses)
+        return Squares(eigenvalues(squared.matrix), squared.room, shift, stretch, usable)
+    singular = singular_values(responses).flip(-1)
+    added = (size + responses.shape[-1]) * UNIT * response
+    return Squares(singular.square(), torch.zeros_like(shift), shift + added, stretch, usable)

@@ -15,9 +15,10 @@ from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.linalg import runs, split
 from identiformer.identifiability.pieces import at_once
-from identiformer.identifiability.quick import head_grams
+from identiformer.identifiability.quick import head_grams, space_grams
 from identiformer.identifiability.quick_keys import QuickKeys, quick_carried, quick_keys
 from identiformer.identifiability.quick_rows import HeadsOfRows, quick_rows
+from identiformer.identifiability.ties import tied_tokens
 
 # From here on, products with weights stay normal numbers.
 _LEAST_WEIGHT = 1e-290
@@ -46,6 +47,13 @@ class Settling:
             None if coordinates is None else spread(coordinates, 2),
         )
 
+    @property
+    def tied_tokens(self) -> Int[Tensor, "*#batch"]:
+        """How many visible tokens share key and value with another."""
+        if self.quick and not bool(self.keys.tied.any()):
+            return torch.zeros_like(self.head.tokens)
+        return tied_tokens(self.head).number
+
     def heads(self, with_keys: bool = True) -> HeadFindings:
         """What does not depend on the row, as lists `[H]`.
 
@@ -54,14 +62,16 @@ class Settling:
         if not self.quick:
             every = torch.arange(self.layout.heads.numel(), device=self.head.weights.device)
             return self._exact_heads(every, with_keys)
-        grams, spread = head_grams(self.head), self.layout.by_head
-        native = grams.scaled if with_keys else grams.unscaled
+        spread = self.layout.by_head
+        native = head_grams(self.head).scaled if with_keys else space_grams(self.head).unscaled
         found, settled = native.findings.map(spread), spread(native.linear)
         if with_keys:
             unique = found.simplex.nullity == 0
             # Where keys span the simplex, its certificate is that of `generatable`.
             needless = unique | self.keys.spanning
-            carried, sure = self._carried(settled & self.keys.full & ~needless)
+            rank = found.simplex.dimension - found.simplex.nullity
+            basis = settled & (rank == head_grams(self.head).columns)
+            carried, sure = self._carried(basis & self.keys.full & ~needless)
             found = found._replace(only_one=unique | carried)
             settled = settled & (needless | sure)
         rest = (~settled).nonzero()[:, 0]
@@ -80,8 +90,9 @@ class Settling:
             settled = self.keys.spanning[:, None] & moving
             apart = (self.keys.full & ~self.keys.spanning).nonzero()[:, 0]
             if len(apart):
+                some = self._heads_of_rows(apart, heads)
                 quick, settled[apart] = quick_rows(
-                    self._heads_of_rows(apart, heads), weights[apart], self.head.eps
+                    some, _pick(weights, apart), _pick(mask, apart), self.head.eps
                 )
                 found = found.put(apart, quick)
         of_head, row = (~settled).nonzero(as_tuple=True)
@@ -90,34 +101,41 @@ class Settling:
         return found.put((of_head, row), self._exact_rows(of_head, row, weights, heads.cutoff))
 
     def _carried(self, ask: Bool[Tensor, " H"]) -> tuple[Bool[Tensor, " H"], Bool[Tensor, " H"]]:
-        """Of the heads in `ask`: whether their keys are carried, and whether that is beyond doubt."""
+        """Of the heads in `ask`, all of full column rank: whether their keys are carried, if that is beyond doubt."""
         index = ask.nonzero()[:, 0]
         carried, sure = torch.zeros_like(ask), torch.zeros_like(ask)
         coordinates = self.keys.coordinates
         if len(index) and coordinates is not None:
-            grams, spread = head_grams(self.head), self.layout.by_head
-            inside = grams.inside
+            grams, inside = head_grams(self.head), head_grams(self.head).inside
             carried[index], sure[index] = quick_carried(
-                coordinates[index],
-                spread(grams.centred, 2)[index],
-                Gram(spread(inside.matrix, 2)[index], spread(inside.mass)[index], spread(inside.room)[index]),
-                spread(grams.floor)[index],
-                spread(self.head.mask, 1)[index],
+                _pick(coordinates, index),
+                self._of(grams.centred, index, 2),
+                Gram(
+                    *(
+                        self._of(part, index, own)
+                        for part, own in ((inside.matrix, 2), (inside.mass, 0), (inside.room, 0))
+                    )
+                ),
+                self._of(grams.floor, index),
+                self._of(self.head.mask, index, 1),
                 self.head.eps,
             )
         return carried, sure
 
     def _heads_of_rows(self, index: Int[Tensor, " k"], heads: HeadFindings) -> HeadsOfRows:
-        coordinates = self.keys.coordinates
+        coordinates, grams = self.keys.coordinates, head_grams(self.head)
         assert coordinates is not None
-        spread = self.layout.by_head
         return HeadsOfRows(
-            reduced=spread(head_grams(self.head).slim, 2)[index],
-            coordinates=coordinates[index],
-            mask=spread(self.head.mask, 1)[index],
+            reduced=self._of(grams.slim, index, 2),
+            mass=self._of(grams.mass, index),
+            coordinates=_pick(coordinates, index),
             greatest=heads.greatest[index],
             cutoff=heads.cutoff[index],
         )
+
+    def _of(self, tensor: Tensor, index: Int[Tensor, " k"], own: int = 0) -> Tensor:
+        """What belongs to some heads, of a tensor for the whole batch."""
+        return _pick(self.layout.by_head(tensor, own), index)
 
     def _exact_heads(self, index: Int[Tensor, " k"], with_keys: bool) -> HeadFindings:
         tokens, width = self.head.keys.shape[-2:]
@@ -150,3 +168,8 @@ class Settling:
             listed = self.layout.list_of(self.head, index)
             found.append(exact_rows(listed, which, weights[some, row], cutoff[index]))
         return joined(found)
+
+
+def _pick(tensor: Tensor, index: Int[Tensor, " k"]) -> Tensor:
+    """Some entries of a list, or the list itself if that is all of them."""
+    return tensor if len(index) == len(tensor) else tensor[index]

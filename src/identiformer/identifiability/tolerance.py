@@ -38,8 +38,8 @@ def used_columns(
     """The number of columns that are not zero (in the rows of `mask`), so that padding does not count."""
     if mask is not None:
         matrix = matrix.masked_fill(~mask[..., None], 0.0)
-    # A sum of absolute values is zero only if all of them are, and quicker than comparing each.
-    return (lengths(matrix, dim=-2, order=1) > 0).sum(dim=-1)
+    # Quicker than comparing each entry.
+    return ((matrix.amax(dim=-2) > 0) | (matrix.amin(dim=-2) < 0)).sum(dim=-1)
 
 
 class OutputTolerance(NamedTuple):
