@@ -332,6 +332,20 @@ def test_groups_of_one_token_are_tokens():
             torch.testing.assert_close(of_groups[order], of_tokens, atol=1e-9, rtol=0)
 
 
+@pytest.mark.parametrize(("n", "d_v"), [(5, 3), (7, 5), (11, 7)])
+def test_upper_bounds_first_or_all_at_once(n, d_v, monkeypatch):
+    groups = torch.arange(n) // 2
+    for seed in range(5):
+        row = random_head(n, d_v, seed, sharpness=2)
+        at_once, of_groups = weight_intervals(row), weight_intervals(row, groups=groups)
+        monkeypatch.setattr(module, "_AT_ONCE", 0)
+        check(weight_intervals(row), at_once.lower.tolist(), at_once.upper.tolist())
+        check(weight_intervals(row, groups=groups), of_groups.lower.tolist(), of_groups.upper.tolist())
+        monkeypatch.undo()
+    # Of the last of these, some bounds are 0 and some are not.
+    assert (at_once.lower > 1e-3).any()
+
+
 def test_one_row_sensible_tolerance_and_sensible_groups(capfd):
     row = random_head(5, 3, seed=0)
     batch = AttentionHead.stack([random_head(5, 3, seed=1), row])

@@ -14,6 +14,7 @@ from identiformer.identifiability import (
     top_is_certain,
     weight_intervals,
 )
+from identiformer.identifiability.program import RowProgram
 
 
 def head(weights, transformed, **more):
@@ -177,6 +178,29 @@ def test_certainty_stops_at_the_first_rival(monkeypatch):
     asked.clear()
     assert len(possible_tops(row)) == 11
     assert sum(asked) > 4
+
+
+def test_what_is_clear_needs_no_program_of_its_own(monkeypatch):
+    # Token 0 always has more than a half: no other comes near. b = (0.7 + t, 0.2 - 2t, 0.1 + t).
+    row = head([0.7, 0.2, 0.1], [[0.0], [1.0], [2.0]])
+    intervals = weight_intervals(row)
+    asked = []
+    honest = module.minima
+
+    def counted(polytope, costs):
+        asked.append(len(costs))
+        return honest(polytope, costs)
+
+    def refuse(*_):
+        raise AssertionError("a program was solved")
+
+    monkeypatch.setattr(module, "minima", counted)
+    monkeypatch.setattr(RowProgram, "minimise", refuse)
+    assert possible_tops(row) == [0]
+    # The least of the heaviest.
+    assert asked == [1]
+    assert possible_tops(row, intervals=intervals) == [0]
+    assert asked == [1]
 
 
 def test_one_row_and_a_sensible_tolerance(capfd):
