@@ -66,7 +66,7 @@ def main() -> None:
             )
             missed = 0
             for layer in layers:
-                assert layer.heads is not None
+                assert layer.heads is not None, (length, layer.layer, layer.refused)
                 certificate = certify_levels(layer.heads, [Level.GENERATABLE])[Level.GENERATABLE]
                 rows += certificate.verdict.numel()
                 missed += int((certificate.verdict != Verdict.GLOBAL).sum())

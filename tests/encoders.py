@@ -49,12 +49,13 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
 TEXTS = [" ".join(WORDS[(3 * i + j * j) % 26] for j in range(2 + i % 9)) for i in range(24)]
 
 
-def encoder(family: str, task: str = "Model", **settings: Any) -> PreTrainedModel:
-    """A model with weights large enough that attention is far from uniform, in evaluation mode.
+def encoder(family: str, task: str = "Model", scale: float = 0.5, **settings: Any) -> PreTrainedModel:
+    """A model in evaluation mode; as it is, its weights are so large that attention is far from uniform.
 
     Args:
         family: One of `ENCODERS`.
         task: How its class is called, after the family: `Model`, `ForSequenceClassification`.
+        scale: Of its weights. Those of 0.5 are hard to train further.
         **settings: Of its configuration.
     """
     prefix, sizes = ENCODERS[family]
@@ -62,7 +63,7 @@ def encoder(family: str, task: str = "Model", **settings: Any) -> PreTrainedMode
     model = getattr(t, prefix + task)(getattr(t, f"{prefix}Config")(**sizes | settings))
     for name, parameter in model.named_parameters():
         if "norm" not in name.lower():
-            torch.nn.init.normal_(parameter, std=0.5 if parameter.ndim > 1 else 0.2)
+            torch.nn.init.normal_(parameter, std=scale if parameter.ndim > 1 else 0.4 * scale)
     return model.eval()
 
 

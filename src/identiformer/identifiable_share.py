@@ -9,6 +9,7 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import capture_inputs
+from identiformer.errors import InputError
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.threads import threads_for
 
@@ -28,7 +29,7 @@ def identifiable_share(
     is certified from its own output; the layer, which adds the heads, fixes less.
 
     Args:
-        model: An identiformer.
+        model: A classifier that reads its prediction from the first token.
         tokenizer: Its tokenizer.
         texts: `N` texts.
         text_pairs: The second text of each, where the model was trained on pairs.
@@ -38,6 +39,9 @@ def identifiable_share(
         `share`: for each level the share of texts; `tied`: the share of texts in which tokens have equal keys and
         values (repeated words, in a model without positions); `longest`: the most tokens of a text that is
         identifiable on the simplex, 0 where there is none.
+
+    Raises:
+        InputError: If the attention of a model cannot be captured.
     """
     identifiable: dict[str, list[np.ndarray]] = {level.value: [] for level in Level}
     tied: list[np.ndarray] = []
@@ -56,7 +60,8 @@ def identifiable_share(
         ).to(model.device)
         with threads_for(model):
             (captured,) = capture_inputs(model, dict(inputs), layers=[last])
-            assert captured.heads is not None  # of our own model every head has the form
+            if captured.heads is None or captured.refused:  # of our own model every head has the form
+                raise InputError("; ".join(sorted(set(captured.refused.values()))))
             certificate = certify(captured.heads)
         for level in Level:
             unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,46 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
     _complete(tokenizer, model)
     return model.eval(), tokenizer
+
+
+def load_to_fine_tune(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a pretrained model as a classifier of other labels, in single precision, with its tokenizer.
+
+    What comes after the encoder gets initial weights where the model has none, or some of another size.
+
+    Args:
+        name: A model folder, or the name of a model on a hub.
+        labels: The labels, in the order of their numbers.
+
+    Raises:
+        InputError: If there is no such model, it cannot classify, or it lacks weights of the encoder.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    _check_name(name)
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            name,
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={label: number for number, label in enumerate(labels)},
+            problem_type="single_label_classification",
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # each library that reads a part has its own
+        raise _not_loaded("model to fine-tune", name, error) from error
+    inside = f"{model.base_model_prefix}."
+    absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    # Of the encoder, what comes after all layers may be new, too.
+    lacking = sorted(key for key in absent if key.startswith(inside) and "pooler" not in key)
+    if lacking:
+        raise InputError(f"{name} is no pretrained model: it has no weights for {', '.join(lacking[:3])}")
+    _complete(tokenizer, model)
+    return model, tokenizer
 
 
 def load_tokenizer(name: str) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig]:

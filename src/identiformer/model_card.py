@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
     from identiformer.data import TextData
-    from identiformer.model import IdentiformerConfig
     from identiformer.settings import TrainingSettings
 
 MOST_LABELS = 100  # in the table of scores by label
@@ -20,7 +21,7 @@ def model_card(
     source: str,
     settings: TrainingSettings,
     data: TextData,
-    config: IdentiformerConfig,
+    config: PreTrainedConfig,
     metrics: dict[str, Any],
 ) -> str:
     """The text of a model card, in Markdown with the front matter that model hubs read.
@@ -36,13 +37,17 @@ def model_card(
     labels = [str(label) for label in (config.id2label or {}).values()]
     shown = ", ".join(code(label) for label in labels[:20]) + (", …" if len(labels) > 20 else "")
     folder = shlex.quote(name)
+    origin, made, known = settings.from_model, "trained", "It knows nothing beyond its training texts"
+    if origin is not None:
+        made = f"fine-tuned from {code(origin)}"
+        known = "What it was pretrained on is said in the card of that model"
     sections = [
         "---\nlibrary_name: transformers\npipeline_tag: text-classification\ntags:\n- identiformer\n---\n",
-        f"# {plain(name)}\n\nA text classifier with {len(labels)} labels ({shown}), trained by identiformer on "
+        f"# {plain(name)}\n\nA text classifier with {len(labels)} labels ({shown}), {made} by identiformer on "
         f"{code(source)}.\n",
         "## Intended use\n\nTo label texts like those it was trained on, and to explain its predictions by attention "
-        "weights together with a certificate of whether they are the only ones that give the heads' outputs. It knows "
-        "nothing beyond its training texts; scores on other kinds of text will be lower than those below. A "
+        "weights together with a certificate of whether they are the only ones that give the heads' outputs. "
+        f"{known}; scores on other kinds of text will be lower than those below. A "
         "certificate speaks of one head and one text, with the input and the key weights held fixed; it does not say "
         "that attention is the cause of a prediction.\n",
         f"## Data\n\n{_data(data, metrics)}",
@@ -97,7 +102,9 @@ def _by_label(scores: dict[str, Any]) -> str:
     return f"On the test set, label by label:\n\n{_table(('label', 'texts', 'precision', 'recall', 'F1'), rows)}{rest}"
 
 
-def _identifiable(identifiable: dict[str, Any]) -> str:
+def _identifiable(identifiable: dict[str, Any] | None) -> str:
+    if identifiable is None:
+        return "Attention of this kind of model cannot be certified.\n"
     meaning = {
         "free": "no other vector gives the heads' outputs",
         "simplex": "no other weights (non-negative, sum 1) do",
@@ -113,7 +120,7 @@ def _identifiable(identifiable: dict[str, Any]) -> str:
     )
 
 
-def _settings(settings: TrainingSettings, config: IdentiformerConfig) -> str:
+def _settings(settings: TrainingSettings, config: PreTrainedConfig) -> str:
     model = (
         "hidden_size", "num_hidden_layers", "num_attention_heads", "key_size", "value_size", "head_merge",
         "values_carry_keys", "position_embedding", "intermediate_size", "embedding_dropout_prob",
@@ -121,9 +128,14 @@ def _settings(settings: TrainingSettings, config: IdentiformerConfig) -> str:
         "vocab_size",
     )  # fmt: skip
     training = (
-        "seed", "epochs", "patience", "batch_size", "learning_rate", "weight_decay", "label_smoothing",
-        "class_weights", "tokenizer", "min_frequency", "valid_fraction", "test_fraction",
+        "from_model", "seed", "epochs", "patience", "batch_size", "learning_rate", "weight_decay",
+        "label_smoothing", "class_weights", "tokenizer", "min_frequency", "valid_fraction", "test_fraction",
     )  # fmt: skip
+    if settings.from_model is None:
+        training = training[1:]
+    else:
+        model = ("model_type", *(name for name in model if hasattr(config, name)))
+        training = tuple(name for name in training if name not in ("tokenizer", "min_frequency"))
     rows = [(name, getattr(config, name)) for name in model] + [
         (name, getattr(settings, name)) for name in training
     ]

@@ -21,18 +21,22 @@ class Sizing:
     reason: str
 
 
-def max_length_for(lengths: np.ndarray, max_length: int | Literal["auto"], paired: bool) -> int:
+def max_length_for(
+    lengths: np.ndarray, max_length: int | Literal["auto"], paired: bool, special: int | None = None
+) -> int:
     """The number of tokens at which training truncates texts.
 
     Args:
         lengths: Tokens of each training text, special ones included.
         max_length: What the user chose.
         paired: Whether the texts are pairs.
+        special: How many special tokens the tokenizer adds; by default as many as one that is learned:
+            `<cls> A <sep> B`, or `<cls> A`.
 
     Raises:
         InputError: If that leaves no room for any word.
     """
-    shortest = 4 if paired else 2  # <cls> A <sep> B, or <cls> A
+    shortest = (1 + paired if special is None else special) + 1 + paired  # a word of each text
     if max_length == "auto":
         return max(covering_length(lengths, AUTO_COVERAGE), shortest)
     if max_length < shortest:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
-from transformers import PreTrainedTokenizerBase, TrainerCallback, set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, set_seed
 from transformers.utils import logging
 
 from identiformer.data import TextData, encode_labels, label_names, load_source, split_data
@@ -21,7 +22,7 @@ from identiformer.errors import InputError
 from identiformer.evaluation import classification_metrics
 from identiformer.fitting import Fit, fit
 from identiformer.identifiable_share import identifiable_share
-from identiformer.loading import label_list
+from identiformer.loading import label_list, load_to_fine_tune
 from identiformer.model import IdentiformerConfig, IdentiformerForSequenceClassification
 from identiformer.model_card import model_card
 from identiformer.output import UnfinishedFolder, refuse_replacing, whole_file, write_json
@@ -71,7 +72,7 @@ def train(
     """
     settings = settings or TrainingSettings()
     output = Path(os.path.abspath(output))
-    refuse_replacing(output, [source], overwrite)
+    refuse_replacing(output, [source, *([settings.from_model] if settings.from_model else [])], overwrite)
     with globals_restored():
         logging.disable_progress_bar()  # one for each file of a few kilobytes
         if resume and not overwrite and (finished := _finished(source, output, settings)):
@@ -114,14 +115,13 @@ def _train(
     callbacks: list[TrainerCallback],
 ) -> dict[str, Any]:
     """Train, and write everything into the folder's `result`."""
-    tokenizer, config = _prepare(settings, data, say)
-    set_seed(settings.seed)  # for the initial weights
-    model = IdentiformerForSequenceClassification(config)
+    prepare = _from_scratch if settings.from_model is None else _from_pretrained
+    tokenizer, model = prepare(settings, data, say)
     encoded = {name: _encode(data.splits[name], tokenizer, label_list(model)) for name in ("train", "valid")}
     result = fit(
         model, tokenizer, encoded["train"], encoded["valid"], settings, folder.path / CHECKPOINTS, callbacks
     )
-    metrics = _metrics(model, tokenizer, settings, data, result)
+    metrics = _metrics(model, tokenizer, settings, data, result, say)
     folder.result.mkdir()
     model.save_pretrained(folder.result)
     tokenizer.save_pretrained(folder.result)
@@ -129,15 +129,15 @@ def _train(
     with whole_file(folder.result / "training_log.jsonl") as log:
         log.writelines(json.dumps(entry) + "\n" for entry in result.log)
     with whole_file(folder.result / "README.md") as card:
-        card.write(model_card(output.name, source, settings, data, config, metrics))
+        card.write(model_card(output.name, source, settings, data, model.config, metrics))
     shutil.copyfile(folder.path / RUN, folder.result / RUN)
     return metrics
 
 
-def _prepare(
+def _from_scratch(
     settings: TrainingSettings, data: TextData, say: Say
-) -> tuple[PreTrainedTokenizerBase, IdentiformerConfig]:
-    """The tokenizer and the configuration that follow from the settings and the training texts."""
+) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """The tokenizer and the untrained model that follow from the settings and the training texts."""
     texts, pairs = _columns(data.splits["train"])
     tokenizer = build_tokenizer(
         (text for column in (texts, pairs or []) for text in column),
@@ -145,16 +145,7 @@ def _prepare(
         vocab_size=settings.vocab_size,
         min_frequency=settings.min_frequency,
     )
-    lengths = token_lengths(tokenizer, texts, pairs)
-    max_length = max_length_for(lengths, settings.max_length, pairs is not None)
-    tokenizer.model_max_length = max_length
-    for name, split in data.splits.items():
-        split_lengths = lengths if name == "train" else token_lengths(tokenizer, *_columns(split))
-        truncated = int((split_lengths > max_length).sum())
-        if truncated:
-            say(
-                f"{truncated} of {len(split)} {name} texts are longer than {max_length} tokens and are truncated"
-            )
+    lengths, max_length = _set_max_length(tokenizer, settings, data, say)
 
     model_settings = _model_settings(settings)
     identifiable_length = settings.identifiable_length
@@ -177,7 +168,46 @@ def _prepare(
         )
     except StrictDataclassError as error:  # it puts the reason on its last line
         raise InputError(str(error).strip().splitlines()[-1].strip()) from error
-    return tokenizer, config
+    set_seed(settings.seed)  # for the initial weights
+    return tokenizer, IdentiformerForSequenceClassification(config)
+
+
+def _from_pretrained(
+    settings: TrainingSettings, data: TextData, say: Say
+) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """The tokenizer and the model to fine-tune."""
+    assert settings.from_model is not None
+    set_seed(settings.seed)  # for the initial weights of the classifier
+    model, tokenizer = load_to_fine_tune(settings.from_model, label_names(data))
+    model.config.takes_text_pair = "text_pair" in data.splits["train"].column_names
+    _set_max_length(tokenizer, settings, data, say)
+    return tokenizer, model
+
+
+def _set_max_length(
+    tokenizer: PreTrainedTokenizerBase, settings: TrainingSettings, data: TextData, say: Say
+) -> tuple[np.ndarray, int]:
+    """Set where texts are truncated; the tokens of each training text, and the most that are kept of one."""
+    texts, pairs = _columns(data.splits["train"])
+    lengths, paired = token_lengths(tokenizer, texts, pairs), pairs is not None
+    special = tokenizer.num_special_tokens_to_add(paired)
+    most = tokenizer.model_max_length
+    max_length = max_length_for(lengths, settings.max_length, paired, special)
+    if settings.max_length == "auto":
+        max_length = min(max_length, most)
+    elif max_length > most:
+        raise InputError(
+            f"--max-length is {max_length}, but {settings.from_model} takes {most} tokens at most"
+        )
+    tokenizer.model_max_length = max_length
+    for name, split in data.splits.items():
+        split_lengths = lengths if name == "train" else token_lengths(tokenizer, *_columns(split))
+        truncated = int((split_lengths > max_length).sum())
+        if truncated:
+            say(
+                f"{truncated} of {len(split)} {name} texts are longer than {max_length} tokens and are truncated"
+            )
+    return lengths, max_length
 
 
 def _model_settings(settings: TrainingSettings) -> dict[str, Any]:
@@ -200,10 +230,11 @@ def _encode(split: Dataset, tokenizer: PreTrainedTokenizerBase, labels: list[str
     """Token numbers, label numbers and lengths, as the Trainer takes them."""
     texts, pairs = _columns(split)
     encoded = tokenizer(texts, pairs, truncation=True)
+    # The mask is made where batches are padded; some models have no segments.
+    taken = [name for name in ("input_ids", "token_type_ids") if name in encoded]
     return Dataset.from_dict(
         {
-            "input_ids": encoded["input_ids"],
-            "token_type_ids": encoded["token_type_ids"],
+            **{name: encoded[name] for name in taken},
             "labels": encode_labels(split, labels),
             "length": [len(ids) for ids in encoded["input_ids"]],
         }
@@ -211,11 +242,12 @@ def _encode(split: Dataset, tokenizer: PreTrainedTokenizerBase, labels: list[str
 
 
 def _metrics(
-    model: IdentiformerForSequenceClassification,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     settings: TrainingSettings,
     data: TextData,
     result: Fit,
+    say: Say,
 ) -> dict[str, Any]:
     """The contents of metrics.json (DESIGN.md, "Contracts"), and what share of the test set is identifiable."""
     labels = label_list(model)
@@ -233,8 +265,21 @@ def _metrics(
         "best_epoch": result.best_epoch,
         "train_seconds": round(result.seconds, 3),
         **scores,
-        "identifiable": identifiable_share(model, tokenizer, *_columns(data.splits["test"])),
+        "identifiable": _identifiable(model, tokenizer, data.splits["test"], say),
     }
+
+
+def _identifiable(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, split: Dataset, say: Say
+) -> dict[str, Any] | None:
+    """See `identifiable_share`; `None` for other people's models of which it cannot be said."""
+    try:
+        return identifiable_share(model, tokenizer, *_columns(split))
+    except InputError as error:
+        if isinstance(model, IdentiformerForSequenceClassification):
+            raise
+        say(f"whether its attention is identifiable is not known: {error}")
+        return None
 
 
 def _check_same_run(folder: Path, settings: TrainingSettings, data: TextData) -> None:

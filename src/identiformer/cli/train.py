@@ -20,10 +20,16 @@ from identiformer.cli.options import (
     say,
 )
 from identiformer.errors import InputError
+from identiformer.settings import DEFAULTS as BY_ORIGIN
 from identiformer.settings import TrainingSettings
 
 # Defaults stand in TrainingSettings and IdentiformerConfig alone: an option that is not given is not passed on.
 DEFAULTS = TrainingSettings()
+
+
+def _default(name: str) -> str:
+    scratch, pretrained = BY_ORIGIN[name]
+    return f"[default: {scratch}; with --from: {pretrained}]"
 
 
 class Tokenizer(StrEnum):
@@ -57,6 +63,14 @@ class ClassWeights(StrEnum):
 def train(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to make.")],
+    from_model: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Fine-tune this pretrained model, a folder or a hub name, retrofitted or not.",
+        ),
+    ] = None,
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     text_pair_column: TextPairColumn = None,
@@ -89,12 +103,19 @@ def train(
             help="Choose the value size: this share of the training texts is identifiable (0.99, say)."
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="The most passes over the training texts.")] = DEFAULTS.epochs,
+    epochs: Annotated[
+        int | None, typer.Option(help=f"The most passes over the training texts. {_default('epochs')}")
+    ] = None,
     patience: Annotated[
-        int, typer.Option(help="Stop after so many epochs without a better validation accuracy.")
-    ] = DEFAULTS.patience,
+        int | None,
+        typer.Option(
+            help=f"Stop after so many epochs without a better validation accuracy. {_default('patience')}"
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Texts a step.")] = DEFAULTS.batch_size,
-    learning_rate: Annotated[float, typer.Option(help="The highest learning rate.")] = DEFAULTS.learning_rate,
+    learning_rate: Annotated[
+        float | None, typer.Option(help=f"The highest learning rate. {_default('learning_rate')}")
+    ] = None,
     weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW.")] = DEFAULTS.weight_decay,
     label_smoothing: Annotated[
         float, typer.Option(help="Share of the target spread over all labels.")
@@ -120,7 +141,7 @@ def train(
     hidden_dropout: Annotated[float | None, typer.Option(help="Dropout after each part of a layer.")] = None,
     attention_dropout: Annotated[float | None, typer.Option(help="Dropout on the attention weights.")] = None,
 ) -> None:
-    """Train a classifier on SOURCE, score it, and write it to a model folder."""
+    """Train a classifier on SOURCE, from scratch or from a pretrained model, and write it to a model folder."""
     chosen = {
         "hidden_size": hidden_size,
         "num_hidden_layers": num_hidden_layers,
@@ -136,7 +157,10 @@ def train(
         "hidden_dropout_prob": hidden_dropout,
         "attention_probs_dropout_prob": attention_dropout,
     }
+    by_origin = {"epochs": epochs, "patience": patience, "learning_rate": learning_rate}
     settings = TrainingSettings(
+        **{name: value for name, value in by_origin.items() if value is not None},
+        from_model=from_model,
         seed=seed,
         valid_fraction=valid_fraction,
         test_fraction=test_fraction,
@@ -150,10 +174,7 @@ def train(
         max_length=max_length_option(max_length),
         identifiable_length=identifiable_length,
         coverage=coverage,
-        epochs=epochs,
-        patience=patience,
         batch_size=batch_size,
-        learning_rate=learning_rate,
         weight_decay=weight_decay,
         label_smoothing=label_smoothing,
         class_weights=class_weights.value,
@@ -173,11 +194,12 @@ def train(
     except KeyboardInterrupt:
         say("stopped: the same command with --resume goes on from the last whole epoch")
         raise typer.Exit(130) from None
-    share = metrics["identifiable"]["share"]
-    say(
-        f"attention is identifiable for {share['simplex']:.1%} of the test texts on the simplex, for "
-        f"{share['generatable']:.1%} among the rows that the heads can generate"
-    )
+    if metrics["identifiable"] is not None:
+        share = metrics["identifiable"]["share"]
+        say(
+            f"attention is identifiable for {share['simplex']:.1%} of the test texts on the simplex, for "
+            f"{share['generatable']:.1%} among the rows that the heads can generate"
+        )
     say(f"model, card and metrics: {output}")
     show(metrics_table(metrics["test"]))
 
