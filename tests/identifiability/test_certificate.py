@@ -5,8 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from identiformer.identifiability import AttentionHead, Level, Verdict, certify, effective_attention
+from identiformer.identifiability import AttentionHead, Level, Verdict, certify
+from identiformer.identifiability.certificate import certify_levels
 from identiformer.identifiability.directions import directions
+from identiformer.identifiability.effective import project_weights
 
 LEVELS = list(Level)
 SIZES = st.sampled_from([1, 3, 5, 7, 11])
@@ -210,21 +212,21 @@ def test_other_precisions(dtype):
     assert rank == 2
 
 
-def test_a_large_batch_in_pieces(monkeypatch):
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_large_batch_in_pieces(monkeypatch, quick):
     visible = torch.ones(5, 11, dtype=torch.bool)
     visible[2, 7:] = False
     rows = AttentionHead.from_query(
         draw(3, 5, 3), draw(3, 1, 11, 3), draw(11, 7), draw(7, 5), visible=visible, scaling=2.0
     )
-    whole, effective = certify(rows), effective_attention(rows)
+    whole, effective = certify_levels(rows, quick=quick), project_weights(rows, quick=quick)
     monkeypatch.setattr("identiformer.identifiability.pieces._NUMBERS_AT_ONCE", 600)
-    pieces = certify(rows)
+    monkeypatch.setattr("identiformer.identifiability.quick_rows._NUMBERS_AT_ONCE", 60)
+    pieces = certify_levels(rows, quick=quick)
     for level in LEVELS:
         for field in ("nullity", "margin", "verdict", "directions"):
             torch.testing.assert_close(getattr(pieces[level], field), getattr(whole[level], field))
-    assert (pieces.tokens == whole.tokens).all()
-    assert (pieces.tied_tokens == whole.tied_tokens).all()
-    torch.testing.assert_close(effective_attention(rows), effective)
+    torch.testing.assert_close(project_weights(rows, quick=quick), effective)
 
 
 def test_four_thousand_tokens():
@@ -391,3 +393,17 @@ def test_all_but_nothing_on_the_other_tokens(tiny):
     # The others move in proportion to their weights, which are equal: the directions are the same at any size.
     same(certify(row), certify(uniform))
     assert summary(certify(row), Level.GENERATABLE)[0] == 0
+
+
+def test_some_levels_alone():
+    rows = AttentionHead.from_query(
+        draw(2, 3, 5), draw(2, 1, 11, 5, seed=1), draw(11, 7, seed=2), draw(7, 13)
+    )
+    whole = certify(rows)
+    for levels in ([Level.FREE], [Level.SIMPLEX, Level.FREE], [Level.GENERATABLE]):
+        fresh = AttentionHead(rows.weights, rows.keys, rows.values, rows.output_projection)
+        found = certify_levels(fresh, levels)
+        assert set(found) == set(levels)
+        for level in levels:
+            for field in ("nullity", "margin", "verdict", "directions"):
+                torch.testing.assert_close(getattr(found[level], field), getattr(whole[level], field))

@@ -1,15 +1,25 @@
 """The quick path must say what the exact path says, of every head."""
 
+import gc
+import weakref
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from identiformer.identifiability import AttentionHead, Level, effective_attention
 from identiformer.identifiability.certificate import certify_levels
+from identiformer.identifiability.directions import directions
 from identiformer.identifiability.effective import project_weights
+from identiformer.identifiability.gram import UNIT, bounded, count, exceeds, gram, row_factor
+from identiformer.identifiability.layout import Layout
+from identiformer.identifiability.quick import head_grams, space_grams
+from identiformer.identifiability.quick_keys import quick_keys
+from identiformer.identifiability.tolerance import output_cutoff
 
 LEVELS = tuple(Level)
-DTYPES = [torch.float64, torch.float32, torch.bfloat16]
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 many = settings(max_examples=150, deadline=None, derandomize=True)
 
 
@@ -31,7 +41,27 @@ def same(head):
 
 
 def rounded(tensor, dtype):
-    return tensor.to(dtype).to(torch.float64)
+    # float16 has no room for the scales that are tried.
+    return tensor.to(torch.float32 if dtype == torch.float16 else dtype).to(torch.float64)
+
+
+def ordinary(texts, rows, n, d_k=5, d_v=7, d_e=23, dtype=torch.float32, seed=0):
+    """Heads as they come out of a model, rows of one head sharing keys, values and projection."""
+    keys, values = draw(texts, 3, 1, n, d_k, seed=seed), draw(texts, 3, 1, n, d_v, seed=seed + 1)
+    projection = draw(3, 1, d_v, d_e, seed=seed + 2)
+    query = draw(texts, 3, rows, d_k, seed=seed + 3)
+    return AttentionHead.from_query(query, keys, values, projection, scaling=0.5, dtype=dtype)
+
+
+def with_singular_value(least, n, d, seed=0):
+    """A matrix [n, d] of greatest singular value 1, with one that is `least`, of columns that sum to zero."""
+    tall, wide = max(n, d), min(n - 1, d)
+    ones = torch.ones(tall, 1, dtype=torch.float64)[:n]
+    left = torch.linalg.qr(torch.cat([ones, draw(n, wide, seed=seed)], dim=-1)).Q[:, 1:]
+    right = torch.linalg.qr(draw(d, wide, seed=seed + 1)).Q
+    singular = torch.linspace(1, 0.3, wide, dtype=torch.float64)
+    singular[-1] = least
+    return left * singular @ right.mT
 
 
 @st.composite
@@ -88,3 +118,278 @@ def heads(draw_from):
 @given(heads())
 def test_any_head(head):
     same(head)
+
+
+@pytest.fixture
+def no_exact(monkeypatch):
+    """Whatever reaches the exact path fails."""
+
+    def refuse(*arguments):
+        raise AssertionError("the quick path left something open")
+
+    for name in ("settle.exact_heads", "settle.exact_rows", "effective._exact"):
+        monkeypatch.setattr(f"identiformer.identifiability.{name}", refuse)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("n", [3, 5, 11, 41])
+def test_ordinary_heads_need_no_exact_path(n, dtype, no_exact):
+    head = ordinary(2, 11, n, dtype=dtype)
+    certificate = certify_levels(head)
+    assert (certificate[Level.FREE].nullity == max(0, n - 7)).all()
+    assert (certificate[Level.SIMPLEX].nullity == max(0, n - 8)).all()
+    assert (certificate[Level.GENERATABLE].nullity == 0).all()
+    assert (certificate[Level.GENERATABLE].verdict == (2 if n <= 8 else 1)).all()
+    for keep_sum in (False, True):
+        effective_attention(ordinary(2, 11, n, dtype=dtype), keep_sum)
+
+
+def test_values_that_carry_the_keys_need_no_exact_path(no_exact):
+    keys = draw(41, 3)
+    head = AttentionHead.from_query(
+        draw(5, 3, seed=1),
+        keys,
+        torch.cat([draw(41, 5, seed=2), keys], dim=-1),
+        draw(8, 23, seed=3),
+        dtype=torch.float32,
+    )
+    assert (certify_levels(head)[Level.GENERATABLE].verdict == 2).all()
+
+
+@pytest.mark.parametrize("n", [5, 8, 9, 11, 41])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "factor", [0, 1e-3, 0.5, 0.999, 1 - 1e-7, 1 - 1e-12, 1, 1 + 1e-12, 1 + 1e-7, 1.001, 2, 1e3]
+)
+def test_singular_values_at_the_cutoff(n, dtype, factor):
+    values = with_singular_value(0.5, n, 7)
+    weights = torch.softmax(draw(3, n, seed=2), dim=-1)
+    head = AttentionHead(weights, draw(n, 5, seed=3), values, dtype=dtype)
+    cutoff = float(output_cutoff(head, torch.ones((), dtype=torch.float64)))
+    head = AttentionHead(weights, head.keys, with_singular_value(factor * cutoff, n, 7), dtype=dtype)
+    same(head)
+    if abs(factor - 1) > 0.1:
+        rank = min(n - 1, 7) - (factor < 1)
+        assert (certify_levels(head)[Level.SIMPLEX].nullity == n - 1 - rank).all()
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.9, 1 - 1e-9, 1.0, 1 + 1e-9, 1.1, 30.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_responses_at_the_cutoff(dtype, factor):
+    """One direction of the keys moves the output by the cutoff, more or less, though T has full rank."""
+    plain = ordinary(1, 3, 23, dtype=dtype)
+    basis = directions(plain, Level.GENERATABLE).basis[0, 0, 0]  # [n, p] of one row
+    values = plain.values[0, 0, 0]
+    change = basis[:, 0]
+    without = values - torch.outer(change, change @ values)
+    greatest = torch.linalg.matrix_norm(without, 2)
+    head = AttentionHead(plain.weights[0, 0, :1], plain.keys[0, 0, 0], without, dtype=dtype)
+    cutoff = output_cutoff(head, greatest)
+    # A column that is orthogonal to the others, and to all directions but one.
+    added = torch.outer(change, torch.cat([torch.zeros(7), torch.ones(1)]).double() * factor * cutoff)
+    wide = torch.cat([without, torch.zeros(23, 1, dtype=torch.float64)], dim=-1) + added
+    same(AttentionHead(head.weights, head.keys, wide, dtype=dtype))
+
+
+def test_what_drowns_in_rounding_is_left_open():
+    """In float64, 1e-9 of the greatest is far above the cutoff, and far below what a Gram matrix can tell."""
+    weights = torch.full((11,), 1 / 11, dtype=torch.float64)
+    head = AttentionHead(weights, draw(11, 3), with_singular_value(1e-9, 11, 5))
+    assert not bool(head_grams(head).scaled.linear.any())
+    assert int(certify_levels(head)[Level.SIMPLEX].nullity) == 5
+    far = AttentionHead(weights, draw(11, 3), with_singular_value(1e-2, 11, 5))
+    assert bool(head_grams(far).scaled.linear.all())
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-70, 1e70, 1e74])
+def test_squares_beyond_the_numbers_there_are(scale):
+    plain = ordinary(1, 2, 11)
+    head = AttentionHead(plain.weights, plain.keys * scale, plain.values * scale, plain.output_projection)
+    same(head)
+    expected = certify_levels(plain)
+    for level, found in certify_levels(head).items():
+        assert (found.nullity == expected[level].nullity).all()
+
+
+def test_peaked_rows_of_settled_heads():
+    """Rows of one head, from uniform to all but nothing on the others, and exact zeros."""
+    peak = torch.zeros(41, dtype=torch.float64)
+    peak[7] = 1
+    logits = torch.stack([scale * draw(41) for scale in (0, 1, 3, 10, 30, 100, 300)] + [700 * peak])
+    weights = torch.softmax(logits, dim=-1)
+    weights = torch.cat([weights, (weights[1] * (weights[1] > 0.01))[None]])
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    for dtype in (torch.float64, torch.float32):
+        same(
+            AttentionHead(weights, draw(41, 5, seed=1), draw(41, 7, seed=2), draw(7, 11, seed=3), dtype=dtype)
+        )
+
+
+@pytest.mark.parametrize("shape", [(41, 7, 11), (11, 7, 11), (5, 7, 11), (11, 41, 23)])
+def test_every_shape_of_the_projection(shape):
+    n, d_v, d_e = shape
+    for offset in (0.0, 3.0, 1e4):
+        values = draw(2, 1, n, d_v) + offset
+        head = AttentionHead.from_query(
+            draw(2, 3, 5), draw(2, 1, n, 5, seed=1), values, draw(d_v, d_e, seed=2)
+        )
+        same(head)
+        low = draw(d_v, 2, seed=3) @ draw(2, d_e, seed=4)
+        same(AttentionHead(head.weights, head.keys, values, low, dtype=torch.float32))
+
+
+def test_heads_of_a_batch_do_not_wait_for_each_other():
+    """One head in the batch is left open: the others are what they are alone."""
+    head = ordinary(2, 3, 23, dtype=torch.float64)
+    values = head.values.clone()
+    values[1, 2] = with_singular_value(1e-9, 23, 7)
+    mixed = AttentionHead(head.weights, head.keys, values, head.output_projection)
+    assert head_grams(mixed).scaled.linear.sum() == 5
+    same(mixed)
+
+
+# The parts.
+
+
+def test_gram_matrices_and_their_room():
+    matrix = torch.tensor([[3.0, 0.0], [4.0, 5.0], [0.0, 12.0]], dtype=torch.float64)
+    for of, expected in (
+        (gram(matrix), [[25.0, 20.0], [20.0, 169.0]]),
+        (gram(matrix.mT), [[25.0, 20.0], [20.0, 169.0]]),
+    ):
+        assert of.matrix.tolist() == expected
+        assert float(of.mass) == 194
+        # Three products a sum, size 2.
+        assert float(of.room) == pytest.approx((3 + 2 + 8) * UNIT * 194)
+    huge = bounded(torch.diag(torch.tensor([1e200, 1.0], dtype=torch.float64)), terms=3)
+    assert torch.isinf(huge.room)
+    assert huge.matrix.isfinite().all()
+    assert not bool(exceeds(huge, torch.zeros((), dtype=torch.float64)))
+
+
+def test_a_cholesky_factorisation_proves_a_bound():
+    of = gram(with_singular_value(0.25, 11, 5))
+    for threshold, expected in (
+        (0.0, True),
+        (0.06, True),
+        (0.0625 - 1e-12, True),
+        (0.0625, False),
+        (0.07, False),
+    ):
+        assert bool(exceeds(of, torch.tensor(threshold, dtype=torch.float64))) == expected
+    assert not bool(exceeds(of, torch.tensor(torch.inf, dtype=torch.float64)))
+
+
+def test_counting_leaves_open_what_may_lie_on_either_side():
+    def counted(squares, dimension, cutoff, **errors):
+        errors = {"room": 0.0, **errors}
+        one = count(
+            torch.tensor(squares, dtype=torch.float64),
+            torch.tensor(dimension),
+            *(torch.tensor(number, dtype=torch.float64) for number in (10.0, cutoff, errors.pop("room"))),
+            **errors,
+        )
+        return int(one.rank), float(one.least), bool(one.known)
+
+    # Singular values 2, 3, 10.
+    assert counted([4.0, 9.0, 100.0], 3, 1.0) == (3, 2.0, True)
+    assert counted([4.0, 9.0, 100.0], 3, 2.5) == (2, 2.0, True)
+    assert counted([4.0, 9.0, 100.0], 3, 2.0) == (2, 2.0, False)
+    # The least one is zero by construction.
+    assert counted([4.0, 9.0, 100.0], 2, 2.0) == (2, 3.0, True)
+    # More directions than singular values.
+    assert counted([4.0, 9.0, 100.0], 5, 1.0)[::2] == (3, True)
+    # Each kind of error, about the cutoff of 1.9: 2 squared is 0.39 away, 2 itself 0.1, which is 5 in 100.
+    for kind, small, large in (
+        ("room", 0.3, 0.5),
+        ("shift", 0.09, 0.11),
+        ("stretch", 0.04, 0.06),
+        ("blur", 0.09, 0.11),
+    ):
+        for size, expected in ((small, True), (large, False)):
+            # Two more directions than singular values: no margin is asked for.
+            assert counted([4.0, 9.0, 100.0], 5, 1.9, **{kind: size})[2] == expected
+            assert counted([3.24, 9.0, 100.0], 5, 1.9, **{kind: size})[2] == expected
+    # The margin: to 4e-7 of itself or 4e-9 of the greatest.
+    assert counted([4.0, 9.0, 100.0], 3, 1.0, shift=7e-7)[2]
+    assert not counted([4.0, 9.0, 100.0], 3, 1.0, shift=9e-7)[2]
+    assert counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=3.9e-8)[2]
+    assert not counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=4.1e-8)[2]
+
+
+@pytest.mark.parametrize("least", [0.3, 1e-2, 1e-5, 1e-9, 0.0])
+def test_a_factor_of_the_projection_stands_in_for_it(least):
+    matrix = with_singular_value(least, 23, 5).mT
+    factor = row_factor(matrix)
+    torch.testing.assert_close(factor @ factor.mT, matrix @ matrix.mT, rtol=0, atol=1e-15)
+    # Small singular values of any product with it keep their digits, which D D' alone would not give.
+    found, expected = torch.linalg.svdvals(factor), torch.linalg.svdvals(matrix)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-15)
+    other = draw(11, 5)
+    torch.testing.assert_close(
+        torch.linalg.svdvals(other @ factor), torch.linalg.svdvals(other @ matrix)[:5], rtol=1e-8, atol=1e-14
+    )
+
+
+def test_layout_of_heads_and_rows():
+    head = AttentionHead.from_query(
+        draw(2, 3, 5, 7), draw(2, 3, 1, 11, 7), draw(3, 1, 11, 5), draw(3, 1, 5, 23)
+    )
+    layout = Layout.of(head)
+    assert (layout.heads, layout.rows) == ((2, 3), (5,))
+    assert layout.by_row(head.weights, 1).shape == (6, 5, 11)
+    assert (layout.batch(layout.by_row(head.weights, 1), 1) == head.weights).all()
+    flat = layout.by_head(head.values, 2)
+    assert flat.shape == (6, 11, 5)
+    for i in range(2):
+        for j in range(3):
+            assert (flat[3 * i + j] == head.values[j, 0]).all()
+    numbers = torch.arange(6)
+    assert (layout.batch(numbers) == numbers.view(2, 3, 1).expand(2, 3, 5)).all()
+    listed = layout.list_of(head, torch.tensor([4, 1]))
+    assert (listed.values[0] == head.values[1, 0]).all()
+    assert (listed.keys[0] == head.keys[1, 1, 0]).all()
+    # A mask of their own makes heads of rows; nothing shared at all, and nothing but rows.
+    causal = torch.ones(5, 11, dtype=torch.bool)
+    causal[0, 3:] = False
+    weights = (torch.full((5, 11), 1 / 3) * causal[:1]).expand(2, 3, 5, 11)
+    own = AttentionHead(weights, head.keys, head.values, visible=causal)
+    assert (Layout.of(own).heads, Layout.of(own).rows) == ((2, 3, 5), ())
+    alone = AttentionHead(draw(5, 11).softmax(dim=-1), draw(11, 7), draw(11, 3))
+    assert (Layout.of(alone).heads, Layout.of(alone).rows) == ((), (5,))
+
+
+def test_certificates_and_effective_attention_share_their_work():
+    head = ordinary(1, 1, 11)
+    certify_levels(head)
+    assert space_grams(head) is head_grams(head)
+    # Where only ranks are asked for, the values do, which costs less.
+    other = ordinary(1, 1, 11)
+    effective_attention(other)
+    assert space_grams(other).reduced is other.values
+    # Nothing keeps a head alive.
+    gone = weakref.ref(head)
+    del head
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_keys_are_found_to_be():
+    def found(keys, visible=None):
+        n = keys.shape[-2]
+        mask = torch.ones(n, dtype=torch.bool) if visible is None else visible
+        one = quick_keys(AttentionHead(mask / mask.sum(), keys, draw(n, 3), visible=mask))
+        return bool(one.spanning), bool(one.full), bool(one.tied)
+
+    assert found(draw(11, 3)) == (False, True, False)
+    assert found(draw(4, 3)) == (True, True, False)
+    assert found(draw(3, 3)) == (True, False, False)
+    assert found(draw(3, 7)) == (True, False, False)
+    assert found(draw(1, 3)) == (True, False, False)
+    assert found(draw(11, 1) @ draw(1, 3)) == (False, False, False)
+    assert found(draw(2, 1) @ draw(1, 7)) == (True, False, False)
+    assert found(draw(3, 1) @ draw(1, 7)) == (False, False, False)
+    assert found(draw(7, 3)[[0, 1, 2, 3, 4, 5, 6, 0]])[1:] == (True, True)
+    assert found(draw(11, 7), torch.arange(11) < 5) == (True, False, False)
+    assert found(draw(11, 7), torch.arange(11) % 5 > 0) == (True, True, False)
+    assert found(draw(5, 7), torch.arange(5) < 3) == (True, False, False)

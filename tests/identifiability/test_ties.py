@@ -1,3 +1,5 @@
+import math
+
 import torch
 
 from identiformer.identifiability import AttentionHead, tied_tokens
@@ -57,3 +59,30 @@ def test_many_copies_and_zeros():
     ties = tied_tokens(head(draw(7, 3)[source], draw(7, 5)[source]))
     assert ties.group.tolist() == source.tolist()
     assert int(tied_tokens(head(torch.ones(1, 3), torch.ones(1, 5))).number) == 0
+
+
+def test_values_may_have_a_larger_batch_than_keys():
+    keys, values = draw(5, 3), draw(7, 5, 11)
+    for source, expected in (
+        (torch.arange(5), [0] * 7),
+        (torch.tensor([0, 1, 2, 3, 0]), [0, 0, 2, 0, 0, 0, 0]),
+    ):
+        tied = values.clone()
+        tied[2, 4] = tied[2, 0]
+        rows = AttentionHead(torch.full((7, 5), 0.2), keys[source], tied)
+        ties = tied_tokens(rows)
+        assert ties.number.tolist() == expected
+        assert ties.group.shape == (7, 5)
+        assert ties.group[2].tolist() == ([0, 1, 2, 3, 0] if expected[2] else [0, 1, 2, 3, 4])
+
+
+def test_tokens_that_are_close_along_one_direction_only():
+    """What is sorted is one number a token: neighbours in it are compared whole."""
+    keys = draw(40, 3)
+    direction = torch.cos(math.sqrt(2) * torch.arange(1, 4).double() ** 2 + math.sqrt(3))
+    flat = keys - torch.outer(keys @ direction, direction) / direction.square().sum()
+    assert int(tied_tokens(head(flat, draw(40, 5))).number) == 0
+    flat[17] = flat[16]
+    values = draw(40, 5)
+    values[17] = values[16]
+    assert int(tied_tokens(head(flat[14:19], values[14:19])).number) == 2

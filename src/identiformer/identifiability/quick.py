@@ -68,6 +68,9 @@ class HeadGrams:
     ) -> None:
         self.reduced = matrix
         self.tolerance = tolerance
+        # The bases of the exact path are accurate to a tenth of the model's precision: what is decided here must hold
+        # for rows too, where their directions are all there are.
+        self.blur = 0.1 * head.eps
         self.tokens = head.tokens
         self.mean, self.centred = centred_at(self.reduced, head)
         self.mass = square_norm(self.reduced)
@@ -143,7 +146,7 @@ class HeadGrams:
         """If all heads have full column rank, and more tokens than that: no margin, but also no doubt."""
         if not self.tall:
             return None
-        cutoff = self.tolerance.cutoff(largest)
+        cutoff = self.tolerance.cutoff(largest) + self.blur * largest
         known = (self.floor > 1.01 * cutoff.square()) & self.whole.room.isfinite()
         if not bool(known.all()):
             known = known | full_rank(self.inside, cutoff)
@@ -152,13 +155,15 @@ class HeadGrams:
         tokens, none = self.tokens, torch.zeros_like(largest)
         free = LevelFinding(tokens, tokens - self.columns, none)
         simplex = LevelFinding(tokens - 1, tokens - 1 - self.columns, none)
+        cutoff = self.tolerance.cutoff(largest)
         return QuickHeads(HeadFindings(free, simplex, largest, cutoff, torch.zeros_like(known)), known)
 
     def _counted(self, largest: Float[Tensor, "*batch"]) -> QuickHeads:
         """By counting eigenvalues."""
         tokens, cutoff = self.tokens, self.tolerance.cutoff(largest)
-        whole = count(self.whole_squares, tokens, largest, cutoff, self.whole.room)
-        inside = count(self.inside_squares, tokens - 1, largest, cutoff, self.inside.room)
+        blur = self.blur * largest
+        whole = count(self.whole_squares, tokens, largest, cutoff, self.whole.room, blur=blur)
+        inside = count(self.inside_squares, tokens - 1, largest, cutoff, self.inside.room, blur=blur)
         free = LevelFinding(tokens, tokens - whole.rank, whole.least)
         nullity = torch.minimum(free.nullity, tokens - 1 - inside.rank)
         simplex = LevelFinding(tokens - 1, nullity, inside.least)

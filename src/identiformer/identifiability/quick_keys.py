@@ -71,7 +71,7 @@ def quick_keys(head: AttentionHead) -> QuickKeys:
         rank = (head.tokens - 1).clamp(max=width)
         first = (of.size - rank).clamp(max=of.size - 1).expand(needed.shape)
         proven = squares.gather(-1, first[..., None])[..., 0] > 1.01 * needed + of.room
-        proven = proven | (rank == 0)
+    proven = proven | (head.tokens == 1)
     tied = equal_tokens((head.keys,), mask, head.eps)
     # Keys that count as equal may have a rank all the same; rows find out for themselves, with equal coordinates.
     spanning, full = proven & (spare <= 0) & (tied.number == 0), proven & (spare >= 0)

@@ -80,18 +80,17 @@ class Squares(NamedTuple):
 
 
 def quick_rows(
-    heads: HeadsOfRows, weights: Float[Tensor, "H R n"], mask: Bool[Tensor, "H n"], eps: float
+    heads: HeadsOfRows, weights: Float[Tensor, "H R n"], eps: float
 ) -> tuple[LevelFinding, Bool[Tensor, "H R"]]:
     """What is found of `generatable`, and whether it is beyond doubt.
 
-    **Arguments:** `mask`: visible tokens; `eps`: of the model's dtype.
+    **Arguments:** `weights`: positive ones, for every token that is visible; `eps`: of the model's dtype.
     """
     share = weights / weights.sum(dim=-1, keepdim=True)
-    moving = (share.where(mask[:, None], 1.0) > 0).all(dim=-1)
     squares = _in_pieces(heads, share)
     found = _count(heads, squares, eps)
-    finding, known = _finding(heads, found), found.known & squares.usable & moving
-    head, row = (squares.usable & moving & ~known).nonzero(as_tuple=True)
+    finding, known = _finding(heads, found), found.known & squares.usable
+    head, row = (squares.usable & ~known).nonzero(as_tuple=True)
     if len(row):
         some = heads.at(head)
         better = _count(some, _in_pieces(some, share[head, row][:, None], from_gram=False), eps)

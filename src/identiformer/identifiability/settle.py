@@ -34,6 +34,8 @@ class Settling:
         self.head = head
         self.layout = Layout.of(head)
         self.quick = quick
+        # Where the quick path has settled `free` and `simplex`.
+        self._linear = torch.zeros(self.layout.heads.numel(), dtype=torch.bool, device=head.weights.device)
 
     @cached_property
     def keys(self) -> QuickKeys:
@@ -46,6 +48,13 @@ class Settling:
             spread(found.tied),
             None if coordinates is None else spread(coordinates, 2),
         )
+
+    @cached_property
+    def moving(self) -> Bool[Tensor, "H R"]:
+        """The rows that give every visible token some weight: a change of the query moves them all."""
+        mask = self.layout.by_head(self.head.mask, 1)
+        weights = self.layout.by_row(self.head.weights, 1)
+        return weights.where(mask[:, None], 1.0).amin(dim=-1) > _LEAST_WEIGHT
 
     @property
     def tied_tokens(self) -> Int[Tensor, "*#batch"]:
@@ -65,10 +74,11 @@ class Settling:
         spread = self.layout.by_head
         native = head_grams(self.head).scaled if with_keys else space_grams(self.head).unscaled
         found, settled = native.findings.map(spread), spread(native.linear)
+        self._linear = settled
         if with_keys:
             unique = found.simplex.nullity == 0
-            # Where keys span the simplex, its certificate is that of `generatable`.
-            needless = unique | self.keys.spanning
+            # Where keys span the simplex, its certificate is that of `generatable`, and this tells nothing more.
+            needless = unique | (self.keys.spanning & self.moving.all(dim=-1))
             rank = found.simplex.dimension - found.simplex.nullity
             basis = settled & (rank == head_grams(self.head).columns)
             carried, sure = self._carried(basis & self.keys.full & ~needless)
@@ -85,15 +95,12 @@ class Settling:
         found = heads.simplex.map(lambda tensor: tensor[:, None].expand(amount, rows))
         settled = torch.zeros(amount, rows, dtype=torch.bool, device=weights.device)
         if self.quick:
-            mask = self.layout.by_head(self.head.mask, 1)
-            moving = weights.where(mask[:, None], 1.0).amin(dim=-1) > _LEAST_WEIGHT
-            settled = self.keys.spanning[:, None] & moving
+            settled = (self.keys.spanning & self._linear)[:, None] & self.moving
             apart = (self.keys.full & ~self.keys.spanning).nonzero()[:, 0]
             if len(apart):
                 some = self._heads_of_rows(apart, heads)
-                quick, settled[apart] = quick_rows(
-                    some, _pick(weights, apart), _pick(mask, apart), self.head.eps
-                )
+                quick, sure = quick_rows(some, _pick(weights, apart), self.head.eps)
+                settled[apart] = sure & _pick(self.moving, apart)
                 found = found.put(apart, quick)
         of_head, row = (~settled).nonzero(as_tuple=True)
         if len(row) == 0:
