@@ -177,7 +177,8 @@ class _Run:
         order = sorted(range(len(texts)), key=lambda i: int(lengths[i]))
         texts = [texts[i] for i in order]
         pairs = None if pairs is None else [pairs[i] for i in order]
-        ids = [int(chunk["row"][i]) for i in order]
+        numbers = list(chunk["row"])
+        ids = [int(numbers[i]) for i in order]
         words = _Words(self.tokenizer, texts, pairs)
         notes = PartNotes(
             lengths=Counter(lengths.tolist()),

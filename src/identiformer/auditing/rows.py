@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from identiformer.auditing.certainty import tops_certain
 from identiformer.auditing.table import SCHEMA
 from identiformer.capturing import CapturedLayer
 from identiformer.identifiability import Level, Verdict, certify, weight_intervals
+from identiformer.identifiability.certainty import tops_certain
 
 _VERDICTS = np.array([verdict.label for verdict in Verdict], dtype=object)
 

@@ -58,18 +58,19 @@ class Parts:
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        self._count = 0
+        while self._path(self._count).is_file():
+            self._count += 1
 
     def __len__(self) -> int:
         """How many there are, from the first one on without a gap."""
-        number = 0
-        while self._path(number).is_file():
-            number += 1
-        return number
+        return self._count
 
     def add(self, table: pa.Table) -> None:
         """Write the next part."""
-        with whole_file(self._path(len(self)), "wb") as handle:
+        with whole_file(self._path(self._count), "wb") as handle:
             pq.write_table(table, handle)
+        self._count += 1
 
     def __iter__(self) -> Iterator[pa.Table]:
         """The parts, one after another."""
