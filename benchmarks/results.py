@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import sys
 from pathlib import Path
 from statistics import mean
@@ -100,6 +101,24 @@ def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seed
     return "\n".join(lines) + "\n"
 
 
+def sections(file: Path) -> dict[str, str]:
+    """The sections of the page as it is, by their headings; what comes before the first is none."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    return {part.split("\n", 1)[0]: part.rstrip("\n") + "\n" for part in parts}
+
+
+def write_section(file: Path, heading: str, text: str) -> None:
+    """Put a section into the page, in the place of one with the same heading."""
+    from identiformer.output import whole_file
+
+    page_itself = file.read_text(encoding="utf-8") if file.exists() else "# Results\n"
+    page_itself = re.split(r"^## ", page_itself, maxsplit=1, flags=re.MULTILINE)[0].rstrip("\n") + "\n"
+    with_it = sections(file) | {heading: text}
+    with whole_file(file) as out:
+        out.write("\n".join([page_itself, *with_it.values()]))
+
+
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(
@@ -120,8 +139,9 @@ def main() -> None:
         }
         for name in given.only
     }
+    kept = sections(given.output)  # what other benchmarks wrote
     with whole_file(given.output) as file:
-        file.write(page(results, "python benchmarks/results.py", given.seeds))
+        file.write("\n".join([page(results, "python benchmarks/results.py", given.seeds), *kept.values()]))
     print(f"results: {given.output}", file=sys.stderr)
 
 
