@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 
@@ -209,6 +210,27 @@ def test_an_encoder_comes_back_with_a_new_classifier_on_it(family: str, tmp_path
     assert {name.split(".")[0] for name in report["missing_keys"]} <= {"classifier", "pre_classifier"}
     for ours, theirs in zip(sites(carrying, FAMILIES[family]), sites(loaded, FAMILIES[family]), strict=True):
         assert torch.equal(ours.output.weight, theirs.output.weight)
+
+
+@pytest.mark.parametrize("task", ["MaskedLM", "TokenClassification", "QuestionAnswering", "MultipleChoice"])
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_heads_for_other_tasks_are_kept(family: str, task: str, tmp_path: Path):
+    """Weights that are tied in the original, as those of words in and out, stay tied."""
+    model = encoder(family, f"For{task}").double()
+    wide = widened(model, FAMILIES[family])
+    wide.save_pretrained(tmp_path)
+    auto = getattr(transformers, f"AutoModelFor{task}")
+    loaded, report = auto.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values())
+    inputs = padded(TEXTS[:4])
+    if task == "MultipleChoice":
+        inputs = {name: tensor.unflatten(0, (2, 2)) for name, tensor in inputs.items()}
+    with torch.no_grad():
+        expected = model(**inputs)[0]
+        for each in (wide, loaded.eval()):
+            torch.testing.assert_close(each(**inputs)[0], expected)
+    if task == "MaskedLM":
+        assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
 
 
 @families
