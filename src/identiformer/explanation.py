@@ -2,97 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Literal
 
-import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from torch import Tensor
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.capturing import CapturedLayer, Rows, capture_inputs
+from identiformer.capturing import CapturedLayer, Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.identifiability import (
-    AttentionHead,
-    Certificate,
-    Level,
-    Verdict,
-    certify,
-    effective_attention,
-    possible_tops,
-    weight_intervals,
-)
-from identiformer.loading import label_list
+from identiformer.explained_heads import HeadExplanation, attends_elsewhere, explain_heads
+from identiformer.identifiability import Level
+from identiformer.loading import label_list, load_classifier, load_model
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
+from identiformer.words import Token, Word, read_words
+
+Layers = Sequence[int] | Literal["all"] | None
 
 
 @dataclass(frozen=True)
-class Token:
-    """A token and where it stands.
-
-    Args:
-        text: The piece of the original text that it covers; the token's own name where it covers none.
-        start, end: Characters of the text (`segment` 0) or of its pair (1).
-        segment: 0 for the text, 1 for its pair.
-        special: Whether it is a token of the model's, such as `<cls>`, and not of the text.
-        unknown: Whether the model does not know it and takes it for any other unknown one.
-    """
-
-    text: str
-    start: int
-    end: int
-    segment: int
-    special: bool
-    unknown: bool
-
-
-@dataclass(frozen=True)
-class LevelResult:
-    """What the certificate says at one level (IDENTIFIABILITY.md): see `identifiability.certify`."""
-
-    nullity: int
-    margin: float
-    verdict: str
-
-
-@dataclass(frozen=True)
-class HeadExplanation:
-    """One head and query row; lists line up with the tokens.
-
-    Args:
-        layer, head, row: Counted from 0; `row` is the token whose row this is.
-        weights: Attention weights, `[n]`.
-        effective: Effective attention (Brunner et al. 2020), `[n]`: no distribution, entries can be negative.
-        lower, upper: Bounds of each token's weight over all rows that give the same output, `[n]`.
-        possible_tops: The tokens that carry the greatest weight in some such row.
-        tied_tokens: How many tokens have the same key and value as another one.
-        levels: For each level its result.
-    """
+class RefusedHead:
+    """A head that cannot be explained, and why in one line."""
 
     layer: int
     head: int
-    row: int
-    weights: np.ndarray
-    effective: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    possible_tops: list[int]
-    tied_tokens: int
-    levels: dict[str, LevelResult]
+    reason: str
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A text, its prediction, and the heads behind it; `to_dict` gives the JSON of DESIGN.md's contract."""
+    """A text, its prediction, and the heads behind it; `to_dict` gives the JSON of DESIGN.md's contract.
+
+    Args:
+        text, text_pair: As they were given.
+        prediction, probabilities: The label and the probability of each; `None` and empty where the model chooses
+            no label of a text.
+        tokens: What the model read.
+        words: What a reader calls words, made of tokens.
+        heads: The heads explained.
+        truncated: Whether the model did not read the end of the text.
+        refused: The heads that were asked for and cannot be explained.
+        notes: By layer, what is unusual of its heads, or why it is left out.
+    """
 
     text: str
     text_pair: str | None
-    prediction: str
+    prediction: str | None
     probabilities: dict[str, float]
     tokens: list[Token]
+    words: list[Word]
     heads: list[HeadExplanation]
     truncated: bool
+    refused: list[RefusedHead] = field(default_factory=list)
+    notes: dict[int, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary of JSON's types."""
@@ -104,21 +69,28 @@ class Explanation:
             "probabilities": self.probabilities,
             "truncated": self.truncated,
             "tokens": [asdict(token) for token in self.tokens],
-            "heads": [
-                {
-                    "layer": head.layer,
-                    "head": head.head,
-                    "row": head.row,
-                    "weights": head.weights.tolist(),
-                    "effective": head.effective.tolist(),
-                    "intervals": {"lower": head.lower.tolist(), "upper": head.upper.tolist()},
-                    "possible_tops": head.possible_tops,
-                    "tied_tokens": head.tied_tokens,
-                    "levels": {name: asdict(level) for name, level in head.levels.items()},
-                }
-                for head in self.heads
-            ],
+            "words": [asdict(word) for word in self.words],
+            "heads": [head.to_dict() for head in self.heads],
+            "refused": [asdict(refused) for refused in self.refused],
+            "notes": [{"layer": layer, "note": note} for layer, note in self.notes.items()],
         }
+
+
+def load_to_explain(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a text classifier, with the checks of `load_classifier`; or any other model as what it was saved.
+
+    Args:
+        name: A model folder, or the name of a model on a hub.
+
+    Raises:
+        InputError: As `load_classifier` where the model says that it classifies texts, or says nothing that can be
+            read; as `load_model` elsewhere.
+    """
+    try:
+        architectures = AutoConfig.from_pretrained(name).architectures or [""]
+    except Exception:  # each library that reads a part has its own; loading tells what is wrong
+        return load_classifier(name)
+    return load_classifier(name) if "ForSequenceClassification" in architectures[0] else load_model(name)
 
 
 def explain(
@@ -128,113 +100,129 @@ def explain(
     text_pair: str | None = None,
     *,
     rows: Rows = "pooled",
-    layers: Sequence[int] | None = None,
+    layers: Layers = None,
+    heads: Collection[int] | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Explanation:
-    """Explain what a model says of a text.
+    """Explain what a model says of a text, or how it reads it.
 
     Args:
-        model: A text classifier, in evaluation mode.
-        tokenizer: Its tokenizer.
+        model: A transformers model, in evaluation mode: a text classifier, or any other whose attention can be
+            captured.
+        tokenizer: Its tokenizer, a fast one.
         text: The text; truncated where it is longer than the model allows, and the result says so.
         text_pair: Its pair, where the model was trained on pairs.
-        rows: `pooled`, the first token's row, which in the last layer alone reaches the prediction; or `all`.
-        layers: Numbers of the layers to explain, from 0, negative ones from the end; the last one where it is
-            `None`.
+        rows: `pooled`, the row that in the last layer alone reaches the prediction: the first token's, or the last
+            one's where no token sees a later one; `all`; or a number, for as many, from the first token on.
+        layers: Numbers of the layers to explain, from 0, negative ones from the end; `all` that attend to the text and
+            have such rows; the last one of them where it is `None`.
+        heads: Numbers of the heads to explain in each layer; all where it is `None`.
+        progress: Called with the rows of heads done since the last call, and how many there are in the layers so far.
 
     Raises:
-        InputError: If the text is blank, a layer does not exist, or attention cannot be captured of the model.
+        InputError: If the text is blank, a layer or head does not exist or does not attend to the text's tokens, the
+            tokenizer is a slow one, or no head can be captured.
     """
     for name, given in (("text", text), ("text pair", text_pair)):
         if given is not None and not given.strip():
             raise InputError(f"the {name} is blank: give at least one word")
-    encoded = tokenizer(
-        text,
-        text_pair,
-        truncation=True,
-        return_tensors="pt",
-        return_offsets_mapping=True,
-    )
-    tokens = _tokens(encoded, tokenizer, text, text_pair)
-    inputs = {name: encoded[name].to(model.device) for name in tokenizer.model_input_names if name in encoded}
-    with torch.inference_mode():
-        probabilities = model(**inputs).logits[0].double().softmax(dim=-1).tolist()
-    names = label_list(model)
-    heads: list[HeadExplanation] = []
+    pairs = None if text_pair is None else [text_pair]
+    (length,) = token_lengths(tokenizer, [text], pairs)
+    read = read_words(tokenizer, text, text_pair)
+    inputs = encode_texts(model, tokenizer, [text], pairs, None)
+    results: list[HeadExplanation] = []
+    refused: list[RefusedHead] = []
+    total = 0
     with threads_for(model):
-        wanted = layers if layers is not None else [-1]
-        for captured in capture_inputs(model, inputs, rows=rows, layers=wanted):
-            heads += _explain_heads(captured)
-    (length,) = token_lengths(tokenizer, [text], None if text_pair is None else [text_pair])
+        probabilities = _probabilities(model, inputs)
+        wanted, notes = _attending(model, inputs, rows, layers)
+        for captured in capture_inputs(model, inputs, rows=rows, layers=wanted, heads=heads):
+            refused += _refused(captured, len(read.tokens))
+            total += len(captured.head_numbers) * captured.rows.shape[1]
+            explained = explain_heads(captured, read, partial(progress, 1, total))
+            if len({level for head in explained for level in head.levels}) < len(Level) and captured.note:
+                notes[captured.layer] = captured.note
+            results += explained
+    if not results:
+        raise InputError(f"no head can be explained: {_reasons(refused, notes)}")
     return Explanation(
         text=text,
         text_pair=text_pair,
-        prediction=names[int(np.argmax(probabilities))],
-        probabilities=dict(zip(names, probabilities, strict=True)),
-        tokens=tokens,
-        heads=heads,
-        truncated=bool(length > len(tokens)),
+        prediction=max(probabilities, key=probabilities.__getitem__, default=None),
+        probabilities=probabilities,
+        tokens=read.tokens,
+        words=read.words,
+        heads=results,
+        truncated=bool(length > len(read.tokens)),
+        refused=refused,
+        notes=notes,
     )
 
 
-def _tokens(
-    encoded: Any, tokenizer: PreTrainedTokenizerBase, text: str, text_pair: str | None
-) -> list[Token]:
-    tokens: list[Token] = []
-    names = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
-    segment = 0
-    for name, (start, end), segment_of_text in zip(
-        names, encoded["offset_mapping"][0].tolist(), encoded.sequence_ids(0), strict=True
-    ):
-        special = segment_of_text is None
-        if not special:
-            segment = segment_of_text  # a special token belongs to the text before it
-        source = text_pair if segment == 1 else text
-        piece = name if special or source is None else source[start:end]
-        unknown = not special and name == tokenizer.unk_token
-        tokens.append(Token(piece, start, end, segment, special, unknown))
-    return tokens
+def _probabilities(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> dict[str, float]:
+    """Of each label; empty where the model does not choose one of several for a text."""
+    config = model.config
+    chooses = (config.num_labels or 0) > 1 and config.problem_type in (None, "single_label_classification")
+    if "ForSequenceClassification" not in type(model).__name__ or not chooses:
+        return {}
+    with torch.inference_mode():
+        probabilities = model(**inputs).logits[0].double().softmax(dim=-1).tolist()
+    return dict(zip(label_list(model), probabilities, strict=True))
 
 
-def _explain_heads(captured: CapturedLayer) -> list[HeadExplanation]:
-    """The explanations of the heads of one layer, captured of one text."""
-    for number, reason in captured.refused.items():
-        raise InputError(f"head {number} of layer {captured.layer} cannot be explained: {reason}")
-    if captured.sink or captured.heads is None:
-        raise InputError(f"layer {captured.layer} cannot be explained: {captured.note}")
-    heads: AttentionHead = captured.heads[0]  # [heads, rows]
-    rows: list[int] = captured.rows[0].tolist()
-    certificate = certify(heads)
-    effective = effective_attention(heads)
-    results: list[HeadExplanation] = []
-    for head, number in enumerate(captured.head_numbers):
-        for position, row in enumerate(rows):
-            index = (head, position)
-            intervals = weight_intervals(heads, index)
-            results.append(
-                HeadExplanation(
-                    layer=captured.layer,
-                    head=number,
-                    row=row,
-                    weights=heads.weights[index].cpu().numpy(),
-                    effective=effective[index].cpu().numpy(),
-                    lower=intervals.lower.cpu().numpy(),
-                    upper=intervals.upper.cpu().numpy(),
-                    possible_tops=possible_tops(heads, index, intervals=intervals),
-                    tied_tokens=int(certificate.tied_tokens[head, position]),
-                    levels=_levels(certificate, captured.levels, head, position),
-                )
-            )
-    return results
+def _attending(
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: Rows, layers: Layers
+) -> tuple[Sequence[int] | None, dict[int, str]]:
+    """The layers to capture, and why others are left out that `all` would name.
 
-
-def _levels(
-    certificate: Certificate, levels: Sequence[Level], head: int, position: int
-) -> dict[str, LevelResult]:
-    return {
-        level.value: LevelResult(
-            nullity=int(certificate[level].nullity[head, position]),
-            margin=float(certificate[level].margin[head, position]),
-            verdict=Verdict(int(certificate[level].verdict[head, position])).label,
-        )
-        for level in levels
+    In an encoder-decoder the decoder's attention to its own tokens is not to the text's; and no row of the encoder
+    stands for the text. Which layers those are, a first run tells.
+    """
+    if not model.config.is_encoder_decoder:
+        return (None if layers == "all" else [-1] if layers is None else layers), {}
+    kinds = {captured.layer: captured.kind for captured in capture_inputs(model, inputs, rows=1, heads=())}
+    left_out = {
+        layer: "left out: it attends to the decoder's own tokens, not to the text's"
+        if kind == "decoder"
+        else "left out: no row of an encoder stands for the text; rows 'all' or a number are there"
+        for layer, kind in kinds.items()
+        if kind == "decoder" or (kind == "self" and rows == "pooled")
     }
+    attending = [layer for layer in kinds if layer not in left_out]
+    if layers == "all":
+        return attending, left_out
+    if layers is None:
+        return attending[-1:], {}
+    # Numbers that do not exist are left as they are: capture says so.
+    layers = [layer % len(kinds) if layer in range(-len(kinds), 0) else layer for layer in layers]
+    for layer in layers:
+        if kinds.get(layer) == "decoder":
+            others = [number for number, kind in kinds.items() if kind != "decoder"]
+            raise InputError(
+                f"layer {layer} attends to the decoder's own tokens, not to the text's: give layers out of "
+                f"{', '.join(map(str, others))}"
+            )
+    return layers, {}
+
+
+def _refused(captured: CapturedLayer, tokens: int) -> list[RefusedHead]:
+    reasons = dict(captured.refused)
+    if attends_elsewhere(captured, tokens):
+        reasons |= dict.fromkeys(
+            captured.head_numbers, f"its keys are not those of the text's {tokens} tokens: there are others"
+        )
+    return [RefusedHead(captured.layer, head, reason) for head, reason in sorted(reasons.items())]
+
+
+def _reasons(refused: Sequence[RefusedHead], notes: Mapping[int, str]) -> str:
+    layers: dict[str, set[int]] = {}
+    for head in refused:
+        layers.setdefault(head.reason, set()).add(head.layer)
+    for layer, note in notes.items():
+        layers.setdefault(note, set()).add(layer)
+    if not layers:
+        return "no layer or head was asked for"
+    return "; ".join(
+        f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}: {reason}"
+        for reason, numbers in layers.items()
+    )

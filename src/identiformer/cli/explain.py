@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from identiformer.cli.options import JsonFile, Model, Overwrite, quiet_libraries, say
 from identiformer.errors import InputError
+
+if TYPE_CHECKING:
+    from identiformer.capturing import Rows
+    from identiformer.explanation import Layers
 
 
 def explain(
@@ -18,50 +22,86 @@ def explain(
         str | None,
         typer.Option(help="Layers to explain: numbers from 0, as 0,1, or all; the last one otherwise."),
     ] = None,
-    all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Every token's row, and not only the one that is classified.")
+    heads: Annotated[
+        str | None, typer.Option(help="Heads to explain in each: numbers from 0; all otherwise.")
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Query rows: pooled (the one that is classified, the default), all, or how many from the first on."
+        ),
+    ] = None,
+    all_rows: Annotated[bool, typer.Option("--all-rows", help="The same as --rows all.")] = False,
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="Show the pieces of words that the model reads, and not words.")
     ] = False,
     json_file: JsonFile = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Show a prediction of MODEL, the attention behind it, and whether that attention is the only one possible."""
+    """Show a prediction of MODEL, the attention behind it, and whether that attention is the only one possible.
+
+    Of a model that does not classify texts, the attention alone is shown.
+    """
+    from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import show
     from identiformer.cli.token_view import token_view
     from identiformer.explanation import explain as run
-    from identiformer.loading import load_classifier
+    from identiformer.explanation import load_to_explain
     from identiformer.output import refuse_existing, write_json
     from identiformer.reading import check_pair
     from identiformer.scoring import check_given
 
+    chosen_rows, chosen_layers, chosen_heads = _rows(rows, all_rows), _layers(layers), _heads(heads)
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")
     check_given([text])
     check_given([] if text_pair is None else [text_pair], pair=True)
     quiet_libraries()
-    classifier, tokenizer = load_classifier(model)
-    check_pair(classifier, text_pair is not None)
-    explanation = run(
-        classifier,
-        tokenizer,
-        text,
-        text_pair,
-        rows="all" if all_rows else "pooled",
-        layers=_layers(layers, int(classifier.config.num_hidden_layers)),
-    )
+    loaded, tokenizer = load_to_explain(model)
+    check_pair(loaded, text_pair is not None)
+    with progress_bar("explaining") as progress:
+        explanation = run(
+            loaded,
+            tokenizer,
+            text,
+            text_pair,
+            rows=chosen_rows,
+            layers=chosen_layers,
+            heads=chosen_heads,
+            progress=progress,
+        )
     if explanation.truncated:
         say(f"the text is longer than {len(explanation.tokens)} tokens and was truncated")
     if json_file is not None:
         write_json(json_file, explanation.to_dict())
         say(f"explanation: {json_file}")
-    show(token_view(explanation))
+    show(token_view(explanation, pieces))
 
 
-def _layers(value: str | None, count: int) -> list[int] | None:
-    if value is None:
-        return None
-    if value == "all":
-        return list(range(count))
+def _rows(given: str | None, every: bool) -> Rows:
+    if given is not None and every and given != "all":
+        raise InputError(f"--rows {given} and --all-rows are both given: give one of them")
+    if every or given == "all":
+        return "all"
+    if given is None or given == "pooled":
+        return "pooled"
+    if not given.isdecimal() or int(given) < 1:
+        raise InputError(f"--rows is {given}: give pooled, all, or how many rows from the first token on")
+    return int(given)
+
+
+def _layers(given: str | None) -> Layers:
+    if given is None or given == "all":
+        return given
+    return _numbers(given, "--layers is {}: give numbers such as 0,1, or all")
+
+
+def _heads(given: str | None) -> list[int] | None:
+    return None if given is None else _numbers(given, "--heads is {}: give numbers such as 0,1")
+
+
+def _numbers(given: str, message: str) -> list[int]:
     try:
-        return [int(layer) for layer in value.split(",")]
+        return [int(number) for number in given.split(",")]
     except ValueError:
-        raise InputError(f"--layers is {value}: give numbers such as 0,1, or all") from None
+        raise InputError(message.format(given)) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -12,52 +14,127 @@ from rich.text import Text
 from identiformer.printable import printable
 
 if TYPE_CHECKING:
-    from identiformer.explanation import Explanation, HeadExplanation, LevelResult
+    from identiformer.explained_heads import HeadExplanation, LevelResult
+    from identiformer.explanation import Explanation
+    from identiformer.words import Token, Word
 
-SHOWN_TOKENS = 6  # rows of a head's table
+SHOWN_WORDS = 6  # rows of a head's table
 SHOWN_UNREAD = 80  # characters beyond those that the model read
+SHOWN_IN_FULL = 12  # heads, or rows of them; of more, each is a row of one table
+SHOWN_AT_ALL = 60  # rows of that table
+_LEVELS = ("free", "simplex", "generatable")
 
 
-def token_view(explanation: Explanation) -> RenderableType:
-    """What `explain` prints of an explanation."""
+def token_view(explanation: Explanation, pieces: bool = False) -> RenderableType:
+    """What `explain` prints of an explanation: by words, or by the pieces of which the model has a weight each."""
     parts: list[RenderableType] = [_prediction(explanation)]
-    words = [token for token in explanation.tokens if not token.special]
-    unknown = sum(token.unknown for token in words)
+    words = [word for word in explanation.words if not word.special]
+    unknown = sum(word.unknown for word in words)
     if unknown:
-        parts.append(Text(f"{unknown} of {len(words)} tokens are unknown to the model", style="yellow"))
-    for head in explanation.heads:
-        parts += ["", *_head(explanation, head)]
+        parts.append(Text(f"{unknown} of {len(words)} words are unknown to the model", style="yellow"))
+    names = _names(explanation, pieces)
+    if len(explanation.heads) > SHOWN_IN_FULL:
+        parts += ["", *_overview(explanation, names, pieces)]
+    else:
+        for head in explanation.heads:
+            parts += ["", *_head(explanation, _Weights.of(head, pieces), names, pieces)]
+    parts += ["", *_left_out(explanation), _gloss(explanation, pieces)]
     return Group(*parts)
 
 
 def _prediction(explanation: Explanation) -> Text:
+    if explanation.prediction is None:
+        return Text("no prediction (the model does not classify texts): only its attention is shown")
     ranked = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
     text = Text.assemble("prediction: ", (printable(explanation.prediction), "bold"), "  (")
     text.append(", ".join(f"{printable(label)} {probability:.3f}" for label, probability in ranked[:5]))
     return text.append(", …)" if len(ranked) > 5 else ")")
 
 
-def _head(explanation: Explanation, head: HeadExplanation) -> list[RenderableType]:
-    row = explanation.tokens[head.row].text
+@dataclass(frozen=True)
+class _Weights:
+    """A head, and its numbers by word or by piece."""
+
+    head: HeadExplanation
+    weights: Sequence[float]
+    lower: Sequence[float]
+    upper: Sequence[float]
+    effective: Sequence[float]
+    tops: list[int]
+
+    @classmethod
+    def of(cls, head: HeadExplanation, pieces: bool) -> _Weights:
+        if pieces:
+            arrays = head.weights, head.lower, head.upper, head.effective
+            tops = head.possible_tops
+        else:
+            arrays = head.word_weights, head.word_lower, head.word_upper, head.word_effective
+            tops = head.word_possible_tops
+        weights, lower, upper, effective = (array.tolist() for array in arrays)
+        return cls(head, weights, lower, upper, effective, tops)
+
+    @property
+    def order(self) -> list[int]:
+        """The heaviest first."""
+        return sorted(range(len(self.weights)), key=lambda i: -self.weights[i])
+
+
+def _names(explanation: Explanation, pieces: bool) -> list[str]:
+    """How words, or pieces, are called where they do not stand in the text; `##` goes on with a word."""
+    if not pieces:
+        return [_name(word) for word in explanation.words]
+    inside = {i for word in explanation.words for i in word.tokens[1:]}
+    return [
+        ("##" if i in inside and not _blank(token) else "") + _name(token)
+        for i, token in enumerate(explanation.tokens)
+    ]
+
+
+def _name(item: Word | Token) -> str:
+    return repr(item.text) if _blank(item) else printable(item.text)
+
+
+def _blank(item: Word | Token) -> bool:
+    """Whether a reader sees nothing of it."""
+    return not item.special and (item.start == item.end or not item.text.strip())
+
+
+def _row(explanation: Explanation, head: HeadExplanation, pieces: bool) -> str:
+    """Which row this is: that of a word, or of a piece."""
+    if head.kind == "cross":
+        return f"{head.row} of the decoder"
+    token = explanation.tokens[head.row]
+    word = next(word for word in explanation.words if head.row in word.tokens)
+    if pieces or len(word.tokens) == 1:
+        return f"of {_names(explanation, True)[head.row]}"
+    return f"of {_name(token)} in {_name(word)}"
+
+
+def _head(explanation: Explanation, shown: _Weights, names: list[str], pieces: bool) -> list[RenderableType]:
+    head = shown.head
     title = Text(f"layer {head.layer}, head {head.head}", style="bold")
-    title.append(f", row of {printable(row)}", style="not bold")
-    lines = [Text(f"{name}: ") + _level(level) for name, level in head.levels.items()]
+    title.append(f", row {_row(explanation, head, pieces)}", style="not bold")
+    lines = [Text(f"{name}: ") + _level(head.levels.get(name)) for name in _LEVELS]
     if head.tied_tokens:
         lines.append(
-            Text(f"{head.tied_tokens} tokens have the same key and value as another: on the simplex")
+            Text(
+                f"{head.tied_tokens} tokens have the same key and value as another: on the simplex only their total is "
+                "fixed"
+            )
         )
-        lines[-1].append(" only their total is fixed")
-    lines.append(_tops(explanation, head))
+    lines.append(_tops(shown, names))
     return [
         title,
         *(
             Padding(part, (0, 0, 0, 2), expand=False)
-            for part in (_shaded(explanation, head), *lines, _table(explanation, head))
+            for part in (_shaded(explanation, shown, pieces), *lines, _table(shown, names, pieces))
         ),
     ]
 
 
-def _level(level: LevelResult) -> Text:
+def _level(level: LevelResult | None) -> Text:
+    if level is None:
+        return Text("nothing is said (see below)", style="dim")
     if level.verdict == "none":
         freedom = "direction" if level.nullity == 1 else "directions"
         return Text(f"not unique, {level.nullity} {freedom} of freedom", style="yellow")
@@ -65,17 +142,21 @@ def _level(level: LevelResult) -> Text:
     return Text(words, style="green").append(f" (margin {level.margin:.1e})", style="dim not bold")
 
 
-def _tops(explanation: Explanation, head: HeadExplanation) -> Text:
-    words = [printable(explanation.tokens[i].text) for i in head.possible_tops]
-    if len(words) == 1:
-        return Text(f"most attended, for certain: {words[0]}")
-    rest = f" and {len(words) - SHOWN_TOKENS} more" if len(words) > SHOWN_TOKENS else ""
-    return Text(f"could be the most attended: {', '.join(words[:SHOWN_TOKENS])}{rest}")
+def _tops(shown: _Weights, names: list[str]) -> Text:
+    counts: dict[str, int] = {}
+    for i in sorted(shown.tops, key=lambda i: -shown.weights[i]):
+        counts[names[i]] = counts.get(names[i], 0) + 1
+    if len(counts) == 1:
+        ((name, count),) = counts.items()
+        return Text(f"most attended, for certain: {name}{f' (one of {count})' if count > 1 else ''}")
+    words = [f"{name} ({count} times)" if count > 1 else name for name, count in counts.items()]
+    rest = f" and {len(words) - SHOWN_WORDS} more" if len(words) > SHOWN_WORDS else ""
+    return Text(f"could be the most attended: {', '.join(words[:SHOWN_WORDS])}{rest}")
 
 
-def _shaded(explanation: Explanation, head: HeadExplanation) -> Text:
+def _shaded(explanation: Explanation, shown: _Weights, pieces: bool) -> Text:
     """The original text, each word on a ground the darker the more weight it has."""
-    greatest = max(float(head.weights.max()), 1e-12)
+    greatest = max(*shown.weights, 1e-12)
     text = Text()
     for segment, source in enumerate((explanation.text, explanation.text_pair)):
         if source is None:
@@ -83,19 +164,17 @@ def _shaded(explanation: Explanation, head: HeadExplanation) -> Text:
         if segment:
             text.append("\n")
         position = 0
-        for token, weight in zip(explanation.tokens, head.weights, strict=True):
-            if token.segment != segment or token.special:
-                continue
-            text.append(printable(source[position : token.start], keep="\n\t"))
-            level = float(weight) / greatest
+        for start, end, weight in _spans(explanation, shown, pieces, segment):
+            text.append(printable(source[position:start], keep="\n\t"))
+            level = weight / greatest
             # From the terminal's own ground to a strong blue: dark text turns light where the ground is dark.
             shade = (round(255 - 225 * level), round(255 - 175 * level), 255)
             colour = "white" if level > 0.5 else "black"
             text.append(
-                printable(source[token.start : token.end], keep="\n\t"),
+                printable(source[start:end], keep="\n\t"),
                 style=f"{colour} on rgb({shade[0]},{shade[1]},{shade[2]})",
             )
-            position = token.end
+            position = end
         # What the model did not see, where the text was truncated, is not shaded but dimmed.
         rest = printable(source[position:], keep="\n\t")
         if explanation.truncated and len(rest) > SHOWN_UNREAD:
@@ -104,15 +183,112 @@ def _shaded(explanation: Explanation, head: HeadExplanation) -> Text:
     return text
 
 
-def _table(explanation: Explanation, head: HeadExplanation) -> Table:
+def _spans(
+    explanation: Explanation, shown: _Weights, pieces: bool, segment: int
+) -> Iterator[tuple[int, int, float]]:
+    """From where to where to shade a text, and by which weight: pieces of one character have a shade together."""
+    items = explanation.tokens if pieces else explanation.words
+    last: tuple[int, int, float] | None = None
+    for item, weight in zip(items, shown.weights, strict=True):
+        if item.segment != segment or item.special or _blank(item):
+            continue
+        if last is not None and item.start < last[1]:
+            last = (last[0], max(last[1], item.end), min(last[2] + weight, max(shown.weights)))
+            continue
+        if last is not None:
+            yield last
+        last = (item.start, item.end, weight)
+    if last is not None:
+        yield last
+
+
+def _table(shown: _Weights, names: list[str], pieces: bool) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for column in ("token", "weight", "from", "to", "effective"):
-        table.add_column(column, justify="left" if column == "token" else "right", header_style="dim")
-    order = sorted(range(len(head.weights)), key=lambda i: -float(head.weights[i]))
-    for i in order[:SHOWN_TOKENS]:
-        numbers = (head.weights[i], head.lower[i], head.upper[i], head.effective[i])
-        table.add_row(Text(printable(explanation.tokens[i].text)), *(f"{number:.3f}" for number in numbers))
-    if len(order) > SHOWN_TOKENS:
-        rest = sum(float(head.weights[i]) for i in order[SHOWN_TOKENS:])
-        table.add_row(Text(f"{len(order) - SHOWN_TOKENS} more"), f"{rest:.3f}", "", "", "")
+    heading = "piece" if pieces else "word"
+    for column in (heading, "weight", "from", "to", "effective"):
+        table.add_column(column, justify="left" if column == heading else "right", header_style="dim")
+    order = shown.order
+    for i in order[:SHOWN_WORDS]:
+        numbers = (shown.weights[i], shown.lower[i], shown.upper[i], shown.effective[i])
+        table.add_row(Text(names[i]), *(f"{round(number, 3) + 0.0:.3f}" for number in numbers))  # no -0.000
+    if len(order) > SHOWN_WORDS:
+        rest = sum(shown.weights[i] for i in order[SHOWN_WORDS:])
+        table.add_row(Text(f"{len(order) - SHOWN_WORDS} more"), f"{rest:.3f}", "", "", "")
+    if shown.head.sink is not None:
+        table.add_row(Text("nothing (sink)", style="dim"), f"{shown.head.sink:.3f}", "", "", "")
     return table
+
+
+def _overview(explanation: Explanation, names: list[str], pieces: bool) -> list[RenderableType]:
+    """A line for each head and row, where they are too many to be shown in full."""
+    rows = [_row(explanation, head, pieces) for head in explanation.heads]
+    several = len(set(rows)) > 1
+    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    top_of = "top piece" if pieces else "top word"
+    for column in ("head", *["row"] * several, *_LEVELS, top_of, "weight", "certain"):
+        words = column in ("row", top_of)
+        table.add_column(column, header_style="dim", no_wrap=not words, overflow="ellipsis")
+    for row, head in list(zip(rows, explanation.heads, strict=True))[:SHOWN_AT_ALL]:
+        shown = _Weights.of(head, pieces)
+        top = shown.order[0]
+        others = len(shown.tops) - 1
+        table.add_row(
+            f"{head.layer}.{head.head}",
+            *[Text(row.removeprefix("of "))] * several,
+            *(_short(head.levels.get(level)) for level in _LEVELS),
+            Text(names[top]),
+            f"{shown.weights[top]:.3f}",
+            Text(f"or {others}", style="yellow") if others else Text("yes"),
+        )
+    left = len(explanation.heads) - SHOWN_AT_ALL
+    return [
+        *([] if several else [Text(f"row {rows[0]}")]),
+        table,
+        *([Text(f"and {left} more rows: --json writes all")] if left > 0 else []),
+        Text(
+            "head: layer.head; certain: yes, or how many others could be at the top instead. (Up to "
+            f"{SHOWN_IN_FULL} rows are shown in full: --layers, --heads and --rows choose.)",
+            style="dim",
+        ),
+    ]
+
+
+def _short(level: LevelResult | None) -> Text:
+    if level is None:
+        return Text("-", style="dim")
+    if level.verdict == "none":
+        return Text(f"no ({level.nullity})", style="yellow")
+    return Text("unique" if level.verdict == "global" else "nearby", style="green").append(
+        f" {level.margin:.0e}", style="dim"
+    )
+
+
+def _left_out(explanation: Explanation) -> Iterator[Text]:
+    """Notes on layers, and one line for each reason why heads are left out."""
+    layers: dict[str, list[str]] = {}
+    for layer, note in explanation.notes.items():
+        layers.setdefault(note, []).append(str(layer))
+    for note, numbers in layers.items():
+        yield Text(f"layer{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}: {note}")
+    heads: dict[str, list[str]] = {}
+    for refused in explanation.refused:
+        heads.setdefault(refused.reason, []).append(f"{refused.layer}.{refused.head}")
+    for reason, some in heads.items():
+        more = ", …" if len(some) > 10 else ""
+        yield Text(f"left out, layer.head {', '.join(some[:10])}{more}: {reason}", style="yellow")
+
+
+def _gloss(explanation: Explanation, pieces: bool) -> Text:
+    """What the names of the levels, and the columns, mean."""
+    lines = [
+        "unique: no other weights give the same output of the head; nearby: none that are close do.",
+        "free: any weights; simplex: any distribution; generatable: any the head could produce.",
+    ]
+    if len(explanation.heads) <= SHOWN_IN_FULL:
+        unit = "piece" if pieces else "word"
+        lines.append(
+            f"from, to: the least and the greatest weight of the {unit} in a distribution with the same output."
+        )
+        if any(head.sink is not None for head in explanation.heads):
+            lines.append("sink: the share of the weight that this model's heads can give to no token at all.")
+    return Text("\n".join(lines), style="dim")

@@ -1,0 +1,204 @@
+"""What is said of the attention heads of one layer, for one text: by token and by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from identiformer.capturing import CapturedLayer
+from identiformer.identifiability import (
+    AttentionHead,
+    Certificate,
+    Level,
+    Verdict,
+    certify,
+    effective_attention,
+    possible_tops,
+    weight_intervals,
+)
+from identiformer.words import ReadText
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """What the certificate says at one level (IDENTIFIABILITY.md): see `identifiability.certify`."""
+
+    nullity: int
+    margin: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class HeadExplanation:
+    """One head and query row; lists line up with the tokens, and those of words with the words.
+
+    Args:
+        layer, head, row: Counted from 0; `row` is the token whose row this is.
+        kind: `self`; or `cross`, where a decoder attends to the text: then `row` counts the tokens of the decoder.
+        weights: Attention weights, `[n]`; their sum is 1, or 1 less `sink`.
+        effective: Effective attention (Brunner et al. 2020), `[n]`: no distribution, entries can be negative.
+        lower, upper: Bounds of each token's weight over all rows that give the same output, `[n]`.
+        possible_tops: The tokens that carry the greatest weight of all tokens in some such row.
+        tied_tokens: How many tokens have the same key and value as another one.
+        levels: For each level its result; without `generatable` where nothing can be said at it (`Explanation.notes`).
+        word_weights, word_effective: Those of each word: the sums over its tokens, `[w]`.
+        word_lower, word_upper: Bounds of each word's weight, `[w]`. Not the sums of its tokens' bounds, which are wider
+            where weight moves from one piece of a word to another.
+        word_possible_tops: The words that carry the greatest weight of all words in some such row.
+        sink: The weight that goes to no token: the share of a logit beside those of the tokens (an attention sink),
+            which some models have; `None` elsewhere. A sink is never one of the possible tops.
+    """
+
+    layer: int
+    head: int
+    row: int
+    kind: str
+    weights: np.ndarray
+    effective: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    possible_tops: list[int]
+    tied_tokens: int
+    levels: dict[str, LevelResult]
+    word_weights: np.ndarray
+    word_effective: np.ndarray
+    word_lower: np.ndarray
+    word_upper: np.ndarray
+    word_possible_tops: list[int]
+    sink: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a dictionary of JSON's types."""
+        return {
+            "layer": self.layer,
+            "head": self.head,
+            "row": self.row,
+            "kind": self.kind,
+            "weights": self.weights.tolist(),
+            "effective": self.effective.tolist(),
+            "intervals": {"lower": self.lower.tolist(), "upper": self.upper.tolist()},
+            "possible_tops": self.possible_tops,
+            "sink": self.sink,
+            "words": {
+                "weights": self.word_weights.tolist(),
+                "effective": self.word_effective.tolist(),
+                "intervals": {"lower": self.word_lower.tolist(), "upper": self.word_upper.tolist()},
+                "possible_tops": self.word_possible_tops,
+            },
+            "tied_tokens": self.tied_tokens,
+            "levels": {name: asdict(level) for name, level in self.levels.items()},
+        }
+
+
+def attends_elsewhere(captured: CapturedLayer, tokens: int) -> bool:
+    """Whether the layer attends to something else than the text's tokens, such as a prefix or blocks of them."""
+    return captured.heads is not None and captured.heads.weights.shape[-1] - captured.sink != tokens
+
+
+def explain_heads(
+    captured: CapturedLayer, read: ReadText, row_done: Callable[[], object] = lambda: None
+) -> list[HeadExplanation]:
+    """The explanations of the heads of one layer, captured of one text; none where it attends to something else.
+
+    Args:
+        captured: The layer.
+        read: The text's tokens and words.
+        row_done: Called after each row of each head.
+    """
+    tokens = len(read.tokens)
+    if captured.heads is None or attends_elsewhere(captured, tokens):
+        return []
+    heads: AttentionHead = captured.heads[0]  # [heads, rows]
+    rows: list[int] = captured.rows[0].tolist()
+    certificate = certify(heads)
+    effective = effective_attention(heads)
+    by_token, by_word = _groups(captured, read)
+    of_word = np.zeros(tokens, dtype=np.int64)
+    for number, word in enumerate(read.words):
+        of_word[word.tokens] = number
+    results: list[HeadExplanation] = []
+    for head, number in enumerate(captured.head_numbers):
+        for position, row in enumerate(rows):
+            one = heads[head, position]  # once: what it computes, it keeps
+            weights, seen = (
+                tensor[:tokens].cpu().numpy() for tensor in (one.weights, effective[head, position])
+            )
+            word_weights, word_effective = (
+                np.bincount(of_word, weights=part, minlength=len(read.words)) for part in (weights, seen)
+            )
+            bounds = _bounds(one, by_token)
+            word_bounds = bounds if by_word is None else _bounds(one, by_word)
+            results.append(
+                HeadExplanation(
+                    layer=captured.layer,
+                    head=number,
+                    row=row,
+                    kind=captured.kind,
+                    weights=weights,
+                    effective=seen,
+                    lower=bounds.lower,
+                    upper=bounds.upper,
+                    possible_tops=bounds.tops,
+                    tied_tokens=int(certificate.tied_tokens[head, position]),
+                    levels=_levels(certificate, captured.levels, head, position),
+                    word_weights=word_weights,
+                    word_effective=word_effective,
+                    # Sums in another order differ by rounding.
+                    word_lower=np.minimum(word_bounds.lower, word_weights),
+                    word_upper=np.maximum(word_bounds.upper, word_weights),
+                    word_possible_tops=word_bounds.tops,
+                    sink=float(one.weights[-1]) if captured.sink else None,
+                )
+            )
+            row_done()
+    return results
+
+
+def _groups(captured: CapturedLayer, read: ReadText) -> tuple[Tensor | None, Tensor | None]:
+    """What is asked about of each row, as `weight_intervals` takes groups: the tokens, and the words.
+
+    `None`: the tokens as they are, where there is no sink to leave out; no words, where each is one token.
+    """
+    sink = [-1] * captured.sink
+    by_token = torch.tensor([*range(len(read.tokens)), *sink]) if sink else None
+    if all(len(word.tokens) == 1 for word in read.words):
+        return by_token, None
+    by_word = torch.tensor([0] * len(read.tokens) + sink)
+    for number, word in enumerate(read.words):
+        by_word[word.tokens] = number
+    return by_token, by_word
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    tops: list[int]
+
+
+def _bounds(head: AttentionHead, groups: Tensor | None) -> _Bounds:
+    intervals = weight_intervals(head, groups=groups)
+    return _Bounds(
+        intervals.lower.cpu().numpy(),
+        intervals.upper.cpu().numpy(),
+        possible_tops(head, intervals=intervals, groups=groups),
+    )
+
+
+def _levels(
+    certificate: Certificate, levels: Sequence[Level], head: int, position: int
+) -> dict[str, LevelResult]:
+    return {
+        level.value: LevelResult(
+            nullity=int(certificate[level].nullity[head, position]),
+            margin=float(certificate[level].margin[head, position]),
+            verdict=Verdict(int(certificate[level].verdict[head, position])).label,
+        )
+        for level in levels
+    }
