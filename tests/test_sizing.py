@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from identiformer.capture import capture_inputs
+from identiformer.capturing import capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify
 from identiformer.sizing import identifiable_length_for, size_for
