@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModel,
     BertConfig,
+    BertForMaskedLM,
     BertForSequenceClassification,
+    BertModel,
     GPT2Config,
     GPT2ForSequenceClassification,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForSequenceClassification,
+    T5Config,
+    T5EncoderModel,
 )
 
 from identiformer import InputError, load_classifier
-from identiformer.loading import label_list
+from identiformer.loading import label_list, load_model
 from identiformer.prediction import predict_probabilities
 from small import TEXTS, small_classifier
 
@@ -173,3 +179,38 @@ def test_models_that_choose_no_label_are_refused(changes: dict[str, Any], tmp_pa
     model = BertForSequenceClassification(BertConfig(**SIZES, **changes))
     name = saved(tmp_path / "model", model, words_tokenizer(pad_token="[PAD]"))
     assert "does not choose one label of several" in refusal(name)
+
+
+def _saved(model: PreTrainedModel, folder: Path) -> str:
+    _, tokenizer = small_classifier()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_any_model_is_loaded_as_what_it_was_saved(tmp_path: Path):
+    t5 = T5Config(vocab_size=99, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    bert = BertConfig(
+        vocab_size=99, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    classifier, _ = small_classifier()
+    for model in (T5EncoderModel(t5), BertForMaskedLM(bert), BertModel(bert), classifier):
+        loaded, _ = load_model(_saved(model, tmp_path / type(model).__name__))
+        assert type(loaded) is type(model)
+        assert not loaded.training
+
+
+def test_a_model_without_a_vocabulary_or_without_weights_is_refused(tmp_path: Path):
+    bert = BertConfig(
+        vocab_size=99, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    BertModel(bert).save_pretrained(tmp_path / "bare")
+    with pytest.raises(InputError, match="tokenizer"):
+        load_model(str(tmp_path / "bare"))
+    folder = Path(_saved(BertModel(bert), tmp_path / "half"))
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: w for name, w in weights.items() if "attention" not in name}, folder / "model.safetensors"
+    )
+    with pytest.raises(InputError, match="no weights for"):
+        load_model(str(folder))

@@ -52,12 +52,13 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     import transformers
 
-    _check_name(name)
+    tokenizer, config = load_tokenizer(name)
     try:
-        config = transformers.AutoConfig.from_pretrained(name)
-        auto = getattr(transformers, _auto_class((config.architectures or [""])[0]))
-        model, report = auto.from_pretrained(name, output_loading_info=True)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+        architecture = (config.architectures or [""])[0]
+        # Its own class where transformers has it; an Auto class loads what is registered elsewhere, ours for example.
+        loader = getattr(transformers, architecture or "AutoModel", None)
+        loader = loader or getattr(transformers, _auto_class(architecture))
+        model, report = loader.from_pretrained(name, output_loading_info=True)
     except Exception as error:  # each library that reads a part has its own
         raise _not_loaded("model", name, error) from error
     # Checkpoints of sentence encoders often lack a pooler, which comes after all attention.
