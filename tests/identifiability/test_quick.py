@@ -310,11 +310,11 @@ def test_counting_leaves_open_what_may_lie_on_either_side():
             # Two more directions than singular values: no margin is asked for.
             assert counted([4.0, 9.0, 100.0], 5, 1.9, **{kind: size})[2] == expected
             assert counted([3.24, 9.0, 100.0], 5, 1.9, **{kind: size})[2] == expected
-    # The margin: to 4e-7 of itself or 4e-9 of the greatest.
-    assert counted([4.0, 9.0, 100.0], 3, 1.0, shift=7e-7)[2]
-    assert not counted([4.0, 9.0, 100.0], 3, 1.0, shift=9e-7)[2]
-    assert counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=3.9e-8)[2]
-    assert not counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=4.1e-8)[2]
+    # The margin: a thirtieth of the bound is at most 4e-7 of itself, or 4e-9 of the greatest.
+    assert counted([4.0, 9.0, 100.0], 3, 1.0, shift=2.3e-5)[2]
+    assert not counted([4.0, 9.0, 100.0], 3, 1.0, shift=2.5e-5)[2]
+    assert counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=1.1e-6)[2]
+    assert not counted([1e-6, 9.0, 100.0], 3, 1e-4, shift=1.3e-6)[2]
 
 
 @pytest.mark.parametrize("least", [0.3, 1e-2, 1e-5, 1e-9, 0.0])

@@ -67,11 +67,14 @@ class Layout:
     def list_of(self, head: AttentionHead, index: Int[Tensor, " k"]) -> AttentionHead:
         """Some heads as a list `[k]`, with one row that is uniform: what is asked of it does not depend on rows."""
 
+        place = torch.unravel_index(index, (*self.heads, *(1 for _ in self.rows)))
+
         def pick(tensor: Tensor, own: int) -> Tensor:
             batch = tensor.shape[: tensor.ndim - own]
             if batch.numel() == 1:  # shared by all
                 return tensor.reshape((1, *tensor.shape[tensor.ndim - own :]))
-            return self.by_head(tensor, own)[index]
+            aligned = place[len(place) - len(batch) :]
+            return tensor[tuple(at * (size > 1) for at, size in zip(aligned, batch, strict=True))]
 
         visible: Bool[Tensor, "*#k n"] = pick(head.mask, 1)
         uniform: Float[Tensor, "k n"] = visible / visible.sum(dim=-1, keepdim=True, dtype=torch.float64)

@@ -40,9 +40,11 @@ from identiformer.identifiability.tolerance import (
     resolution,
 )
 
-# Least eigenvalues, as multiples of their room: of what is used as a factor, and of what needs no refinement.
+# Least eigenvalues, as multiples of their room: of what is used as a factor, of what needs no refinement, and what is
+# tried first: as much more as the room of `whole` may be than that of `inside`.
 ENOUGH = 1e5
-AMPLE = 1e9
+AMPLE = 3e8
+_FIRST = 3.5 * AMPLE
 
 
 class QuickHeads(NamedTuple):
@@ -110,13 +112,14 @@ class HeadGrams:
 
     @cached_property
     def floor(self) -> Float[Tensor, "*batch"]:
-        """A proven lower bound of the eigenvalues of `inside`, and of `whole` if that is tall; 0 if there is none."""
-        strong = exceeds(self.inside, AMPLE * self.inside.room)
-        if bool(strong.all()):
-            return AMPLE * self.inside.room
-        weak = exceeds(self.inside, ENOUGH * self.inside.room)
-        least = torch.where(strong, AMPLE, ENOUGH) * self.inside.room
-        return least.where(weak & least.isfinite(), 0.0)
+        """A proven lower bound of the eigenvalues of `inside`; 0 if there is none worth having."""
+        return _floor(self.inside)
+
+    @cached_property
+    def whole_floor(self) -> Float[Tensor, "*batch"]:
+        """The same of `whole`, whose eigenvalues are at least those of `inside` where both are of the columns."""
+        enough = self.columns <= self.length and bool((self.floor >= AMPLE * self.whole.room).all())
+        return self.floor if enough else _floor(self.whole)
 
     @cached_property
     def slim(self) -> Float[Tensor, "*batch n m"]:
@@ -169,6 +172,15 @@ class HeadGrams:
         simplex = LevelFinding(tokens - 1, nullity, inside.least)
         findings = HeadFindings(free, simplex, largest, cutoff, nullity == 0)
         return QuickHeads(findings, whole.known & inside.known)
+
+
+def _floor(of: Gram) -> Float[Tensor, "*batch"]:
+    strong = exceeds(of, _FIRST * of.room)
+    if bool(strong.all()):
+        return _FIRST * of.room
+    weak = exceeds(of, ENOUGH * of.room)
+    least = torch.where(strong, _FIRST, ENOUGH) * of.room
+    return least.where(weak & least.isfinite(), 0.0)
 
 
 _GRAMS: WeakKeyDictionary[AttentionHead, HeadGrams] = WeakKeyDictionary()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from identiformer.identifiability.gram import UNIT
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.linalg import cholesky, solve_factored
-from identiformer.identifiability.quick import AMPLE, ENOUGH, space_grams
+from identiformer.identifiability.quick import AMPLE, space_grams
 
 
 def quick_effective(
@@ -31,8 +32,10 @@ def quick_effective(
     basis = linear & ~everything & spread(rank == grams.columns)
     if grams.columns > grams.length or not bool(basis.any()):
         return weights, everything
-    inside = grams.inside if keep_sum else grams.whole
-    basis = basis & spread((grams.floor > 0) & (grams.floor >= 0.99 * ENOUGH * inside.room))
+    of, floor = (grams.inside, grams.floor) if keep_sum else (grams.whole, grams.whole_floor)
+    # The mean is off by as much as its rounding, and the centred columns are no more orthogonal to ones.
+    ones = (1e8 * grams.length * UNIT) ** 2 * grams.mass if keep_sum else 0.0
+    basis = basis & spread((floor > 0) & (floor > ones))
     index = basis.nonzero()[:, 0]
     if len(index) == 0:
         return weights, everything
@@ -42,14 +45,14 @@ def quick_effective(
         return flat if len(index) == len(flat) else flat[index]
 
     matrix = pick(grams.centred if keep_sum else grams.reduced, 2)
-    factor, _ = cholesky(pick(inside.matrix, 2))
+    factor, _ = cholesky(pick(of.matrix, 2))
     part = weights if len(index) == len(weights) else weights[index]
 
     def project(rows: Float[Tensor, "k R n"]) -> Float[Tensor, "k R n"]:
         return solve_factored(factor, (rows @ matrix).mT).mT @ matrix.mT
 
     effective = project(part)
-    if bool((pick(grams.floor) < 0.3 * AMPLE * pick(inside.room)).any()):
+    if bool((pick(floor) < AMPLE * pick(of.room)).any()):
         effective = effective + project(part - effective)
     if keep_sum:
         # The ones vector is orthogonal to the centred columns: its share is the mean.

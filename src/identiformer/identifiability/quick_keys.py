@@ -1,4 +1,4 @@
-r"""The quick path: what Gram matrices settle about the keys of a head."""
+"""The quick path: what Gram matrices settle about the keys of a head."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import (
     cholesky,
     eigenvalues,
+    lengths,
     solve_factored,
     solve_lower,
     square_norm,
@@ -32,12 +33,14 @@ class QuickKeys(NamedTuple):
     - `coordinates`: `[*batch, d_k, n]`, where `full`: $X^\top = L^{-1} (K - 1 \bar k)^\top$ with
       $L L^\top = (K - 1 \bar k)^\top (K - 1 \bar k)$: the keys in coordinates that are orthonormal over the
       tokens and sum to zero. Tokens whose keys are equal have the same ones. `None` where no head needs them.
+    - `noise`: `[*batch]`: no token's coordinates are off by more, as vectors: $\gamma_p \|L^{-1}\|_F \max_j \|K_j\|$.
     """
 
     spanning: Bool[Tensor, "*batch"]
     full: Bool[Tensor, "*batch"]
     tied: Bool[Tensor, "*batch"]
     coordinates: Float[Tensor, "*batch d_k n"] | None
+    noise: Float[Tensor, "*batch"]
 
 
 def quick_keys(head: AttentionHead) -> QuickKeys:
@@ -76,19 +79,20 @@ def quick_keys(head: AttentionHead) -> QuickKeys:
     # Keys that count as equal may have a rank all the same; rows find out for themselves, with equal coordinates.
     spanning, full = proven & (spare <= 0) & (tied.number == 0), proven & (spare >= 0)
     if not bool((full & ~spanning).any()):
-        return QuickKeys(spanning, full, tied.number > 0, None)
-    factor = (
-        of.matrix
-        if bool(full.all())
-        else of.matrix.where(full[..., None, None], torch.eye(width).to(of.matrix))
-    )
-    coordinates = solve_lower(cholesky(factor)[0], centred.mT).contiguous()
+        return QuickKeys(spanning, full, tied.number > 0, None, torch.zeros_like(mass))
+    factor = of.matrix
+    if not bool(full.all()):
+        factor = factor.where(full[..., None, None], torch.eye(width).to(factor))
+    factor, _ = cholesky(factor)
+    inverse = solve_lower(factor, torch.eye(width).to(factor).expand_as(factor))
+    noise = 2 * (width + 4) * UNIT * square_norm(inverse).sqrt() * lengths(centred).amax(dim=-1)
+    coordinates = inverse @ centred.mT
     if bool((tied.number > 0).any()):
         group = tied.group.clamp(min=0)[..., None, :].expand_as(coordinates)
         coordinates = coordinates.gather(-1, group) * mask[..., None, :]
         _, again = centred_at(coordinates.mT, head)
         coordinates = again.mT.contiguous()
-    return QuickKeys(spanning, full, tied.number > 0, coordinates)
+    return QuickKeys(spanning, full, tied.number > 0, coordinates, noise)
 
 
 def quick_carried(

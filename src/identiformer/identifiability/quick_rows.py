@@ -11,9 +11,9 @@ are those of $T^\top U$. Their squares are the eigenvalues of $F F^\top$, of the
 **Rounding.** Let $t$ be the number of tokens, $p$ that of keys' columns, $u$ the unit roundoff, and
 $\zeta = 1 / \|L^{-1}\|_F$, which $\sigma_{\min}(Z)$ exceeds.
 
-- $Z$ is computed from the heaviest token, $X - 1 x_0$, where nothing cancels: $\|\Delta Z\|_F \le 4 (t + 6) u
-  (1 - a_0)$, for $\|x_j\| \le 1$. It turns the space by an angle of at most $\|\Delta Z\| / \zeta$, which moves a
-  singular value by at most that angle times $\sqrt 2 \sigma_{\max}(T)$.
+- $Z$ is computed from the heaviest token, $X - 1 x_0$, where nothing cancels: with $\|x_j\| \le 1$, off by $\delta$ at
+  most, $\|\Delta Z\|_F \le 4 ((t + 6) u + \delta) (1 - a_0)$. It turns the space by an angle of at most
+  $\|\Delta Z\| / \zeta$, which moves a singular value by at most that angle times $\sqrt 2 \sigma_{\max}(T)$.
 - $Z^\top W$ is off by at most $\gamma_t \|Z\|_F \|W\|_F$; inverting $L$ and multiplying by it adds
   $2 \gamma_p \|L\|_F \|F\|_F$, $\|L\|_F = \|Z\|_F$. Over $\zeta$, both move singular values by at most that.
 - $Z^\top Z$ and its factor: all singular values change by the same small share, `room` $/ 2 \zeta^2$.
@@ -41,8 +41,8 @@ from identiformer.identifiability.linalg import (
     square_norm,
 )
 
-# The share by which the factor of Z may change singular values, at most.
-_STRETCH = 1e-7
+# The share by which the factor of Z may change singular values, at most: as long as its square does not count.
+_STRETCH = 1e-4
 # Numbers of Z at once: what stays in the cache.
 _NUMBERS_AT_ONCE = 2**17
 
@@ -51,13 +51,14 @@ class HeadsOfRows(NamedTuple):
     r"""What rows need to know of their heads.
 
     - `reduced`: `[H, n, r]`, $W$, and `mass`, `[H]`, $\|W\|_F^2$.
-    - `coordinates`: `[H, p, n]`, $X^\top$.
+    - `coordinates`: `[H, p, n]`, $X^\top$, and `noise`, `[H]`, by how much one token's may be off.
     - `greatest`, `cutoff`: `[H]`, $\sigma_{\max}(T)$, and the cutoff for $\sigma(T^\top U)$.
     """
 
     reduced: Float[Tensor, "H n r"]
     mass: Float[Tensor, " H"]
     coordinates: Float[Tensor, "H p n"]
+    noise: Float[Tensor, " H"]
     greatest: Float[Tensor, " H"]
     cutoff: Float[Tensor, " H"]
 
@@ -87,15 +88,16 @@ def quick_rows(
     **Arguments:** `weights`: positive ones, for every token that is visible; `eps`: of the model's dtype.
     """
     share = weights / weights.sum(dim=-1, keepdim=True)
-    squares = _in_pieces(heads, share)
+    squares = _in_pieces(heads, share, squared=True)
     found = _count(heads, squares, eps)
     finding, known = _finding(heads, found), found.known & squares.usable
     head, row = (squares.usable & ~known).nonzero(as_tuple=True)
     if len(row):
         some = heads.at(head)
-        better = _count(some, _in_pieces(some, share[head, row][:, None], from_gram=False), eps)
-        finding = finding.put((head, row), _finding(some, better).map(lambda tensor: tensor[:, 0]))
-        known = known.index_put((head, row), better.known[:, 0])
+        squares = _in_pieces(some, share[head, row][:, None], squared=False)
+        found = _count(some, squares, eps)
+        finding = finding.put((head, row), _finding(some, found).map(lambda tensor: tensor[:, 0]))
+        known = known.index_put((head, row), (found.known & squares.usable)[:, 0])
     return finding, known
 
 
@@ -114,7 +116,7 @@ def _count(heads: HeadsOfRows, found: Squares, eps: float) -> Count:
     return count(found.squares, dimension, scale, cutoff, found.room, found.shift, found.stretch, blur)
 
 
-def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: bool = True) -> Squares:
+def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], squared: bool) -> Squares:
     amount, rows, tokens = share.shape
     at_once = max(_NUMBERS_AT_ONCE // (heads.coordinates.shape[-2] * tokens), 1)
     step = min(rows, at_once)
@@ -122,17 +124,17 @@ def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: boo
     lines: list[Squares] = []
     for i in range(0, amount, width):
         some = heads.at(slice(i, i + width))
-        line = [_squares(some, share[i : i + width, j : j + step], from_gram) for j in range(0, rows, step)]
+        line = [_squares(some, share[i : i + width, j : j + step], squared) for j in range(0, rows, step)]
         lines.append(Squares(*(torch.cat(part, dim=1) for part in zip(*line, strict=True))))
     return Squares(*(torch.cat(part) for part in zip(*lines, strict=True)))
 
 
-def _squares(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: bool) -> Squares:
-    r"""`from_gram`: by the eigenvalues of $F F^\top$, or by the singular values of $F$."""
+def _squares(heads: HeadsOfRows, share: Float[Tensor, "H R n"], squared: bool) -> Squares:
+    r"""`squared`: by the eigenvalues of $F F^\top$, or by the singular values of $F$."""
     amount, rows, tokens = share.shape
     coordinates = heads.coordinates
     size = coordinates.shape[-2]
-    rest, heaviest = share.max(dim=-1)
+    first, heaviest = share.max(dim=-1)
     # [H, R, p, n] from here on: the transpose of Z.
     origin = coordinates.gather(-1, heaviest[:, None, :].expand(-1, size, -1)).mT.contiguous()
     moves = (coordinates[:, None] - origin[..., None]).mul_(share[..., None, :])
@@ -149,13 +151,14 @@ def _squares(heads: HeadsOfRows, share: Float[Tensor, "H R n"], from_gram: bool)
     seen = (tangents.reshape(amount, rows * size, tokens) @ heads.reduced).view(amount, rows, size, -1)
     responses = inverse @ seen
 
-    turned = 8 * (tokens + 6) * UNIT * ((1 - rest).clamp(min=0.0) + UNIT) * heads.greatest[:, None]
+    error = (tokens + 6) * UNIT + heads.noise[:, None]
+    turned = 8 * error * ((1 - first).clamp(min=0.0) + UNIT) * heads.greatest[:, None]
     response = square_norm(responses).sqrt()
     product = (tokens * heads.mass.sqrt())[:, None] + 2 * size * response
     shift = (turned + UNIT * of.mass.sqrt() * product) * per_zeta
-    if from_gram:
-        squared = gram(responses)
-        return Squares(eigenvalues(squared.matrix), squared.room, shift, stretch, usable)
+    if squared:
+        small = gram(responses)
+        return Squares(eigenvalues(small.matrix), small.room, shift, stretch, usable)
     singular = singular_values(responses).flip(-1)
     added = (size + responses.shape[-1]) * UNIT * response
     return Squares(singular.square(), torch.zeros_like(shift), shift + added, stretch, usable)

@@ -47,6 +47,7 @@ class Settling:
             spread(found.full),
             spread(found.tied),
             None if coordinates is None else spread(coordinates, 2),
+            spread(found.noise),
         )
 
     @cached_property
@@ -136,6 +137,7 @@ class Settling:
             reduced=self._of(grams.slim, index, 2),
             mass=self._of(grams.mass, index),
             coordinates=_pick(coordinates, index),
+            noise=_pick(self.keys.noise, index),
             greatest=heads.greatest[index],
             cutoff=heads.cutoff[index],
         )
