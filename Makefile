@@ -36,8 +36,10 @@ demo: $(VENV)/.installed
 		--text "The soup was cold and the waiter was rude, but the dessert was wonderful."
 	@echo "The model, its card and its metrics lie in $(DEMO)/model; the explanation, as JSON, in $(DEMO)/explanation.json."
 
-bench: $(VENV)/.installed
+# SciPy, which intervals are compared with, comes with the development tools.
+bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/pooled_row.py
+	$(BIN)/python benchmarks/identifiability.py
 
 results: $(VENV)/.installed
 	$(BIN)/python benchmarks/results.py
