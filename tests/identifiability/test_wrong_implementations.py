@@ -296,7 +296,7 @@ WRONG: dict[Callable[[Patcher], None], tuple[str, str]] = {
     margin_relative_to_nothing: ("certificate", "by_hand"),
     what_the_output_does_not_see: ("effective", "by_hand"),
     intervals_of_the_row_alone: ("intervals", "by_hand"),
-    tops_by_intervals_alone: ("intervals", "by_hand"),
+    tops_by_intervals_alone: ("tops", "by_hand"),
     bias_forgotten_in_recovery: ("recovery", "by_hand"),
     wrong_sign_in_recovery: ("recovery", "by_hand"),
     recovery_without_a_certificate: ("recovery", "cannot"),
