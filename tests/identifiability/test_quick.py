@@ -173,22 +173,39 @@ def test_singular_values_at_the_cutoff(n, dtype, factor):
         assert (certify_levels(head)[Level.SIMPLEX].nullity == n - 1 - rank).all()
 
 
+def with_a_weak_response(size, dtype):
+    """One direction of the keys of the first row moves the output by `size`, as seen from the greatest."""
+    plain = ordinary(1, 3, 23, dtype=dtype)
+    change = directions(plain, Level.GENERATABLE).basis[0, 0, 0][:, 0]
+    values = plain.values[0, 0, 0]
+    without = values - torch.outer(change, change @ values)
+    # A column that is orthogonal to the others, and to all directions but one.
+    more = size * torch.linalg.matrix_norm(without, 2) * change[:, None]
+    return AttentionHead(
+        plain.weights[0, 0, :1], plain.keys[0, 0, 0], torch.cat([without, more], dim=-1), dtype=dtype
+    )
+
+
 @pytest.mark.parametrize("factor", [0.0, 0.9, 1 - 1e-9, 1.0, 1 + 1e-9, 1.1, 30.0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_responses_at_the_cutoff(dtype, factor):
-    """One direction of the keys moves the output by the cutoff, more or less, though T has full rank."""
-    plain = ordinary(1, 3, 23, dtype=dtype)
-    basis = directions(plain, Level.GENERATABLE).basis[0, 0, 0]  # [n, p] of one row
-    values = plain.values[0, 0, 0]
-    change = basis[:, 0]
-    without = values - torch.outer(change, change @ values)
-    greatest = torch.linalg.matrix_norm(without, 2)
-    head = AttentionHead(plain.weights[0, 0, :1], plain.keys[0, 0, 0], without, dtype=dtype)
-    cutoff = output_cutoff(head, greatest)
-    # A column that is orthogonal to the others, and to all directions but one.
-    added = torch.outer(change, torch.cat([torch.zeros(7), torch.ones(1)]).double() * factor * cutoff)
-    wide = torch.cat([without, torch.zeros(23, 1, dtype=torch.float64)], dim=-1) + added
-    same(AttentionHead(head.weights, head.keys, wide, dtype=dtype))
+    cutoff = output_cutoff(with_a_weak_response(1.0, dtype), torch.ones((), dtype=torch.float64))
+    head = with_a_weak_response(factor * float(cutoff), dtype)
+    same(head)
+    if factor in (0.0, 0.9, 1.1, 30.0) and dtype == torch.float32:
+        assert int(certify_levels(head)[Level.GENERATABLE].nullity[0]) == (factor < 1)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-8, 1e-10])
+def test_small_margins_by_the_singular_values_themselves(size, monkeypatch):
+    """Where squares drown, the quick path computes singular values before it leaves a row to the exact one."""
+    head = with_a_weak_response(size, torch.float64)
+    expected = certify_levels(head, quick=False)[Level.GENERATABLE]
+    monkeypatch.delattr("identiformer.identifiability.settle.exact_rows")
+    found = certify_levels(head)[Level.GENERATABLE]
+    assert found.nullity.tolist() == [0]
+    torch.testing.assert_close(found.margin, torch.full_like(found.margin, size), rtol=1e-4, atol=0)
+    torch.testing.assert_close(found.margin, expected.margin, rtol=1e-5, atol=0)
 
 
 def test_what_drowns_in_rounding_is_left_open():

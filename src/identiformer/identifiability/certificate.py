@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,6 +15,7 @@ from identiformer.identifiability.directions import Level
 from identiformer.identifiability.findings import LevelFinding
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
+from identiformer.identifiability.pieces import halves_by_head
 from identiformer.identifiability.settle import Settling
 
 
@@ -96,14 +98,13 @@ def certify(head: AttentionHead) -> Certificate:
     **Source:** Brunner et al. 2020 (arXiv 1908.04211), section 3; arXiv 2106.01269, section 3. Exponential
     families: Barndorff-Nielsen, Information and Exponential Families, section 9.1.
     """
-    settling = Settling(head)
-    found = _certify(settling, tuple(Level))
+    levels, tied = _certify(head, tuple(Level))
     return Certificate(
-        free=found[Level.FREE],
-        simplex=found[Level.SIMPLEX],
-        generatable=found[Level.GENERATABLE],
+        free=levels[Level.FREE],
+        simplex=levels[Level.SIMPLEX],
+        generatable=levels[Level.GENERATABLE],
         tokens=head.tokens.expand(head.batch_shape),
-        tied_tokens=settling.tied_tokens.expand(head.batch_shape),
+        tied_tokens=tied,
     )
 
 
@@ -119,23 +120,42 @@ def certify_levels(
 
     **Arguments:** `quick`: `False` for the exact path throughout.
     """
-    return _certify(Settling(head, quick), levels)
+    return _certify(head, levels, quick)[0]
 
 
-def _certify(settling: Settling, levels: Collection[Level]) -> dict[Level, LevelCertificate]:
-    heads = settling.heads(with_keys=Level.GENERATABLE in levels)
+def _certify(
+    head: AttentionHead, levels: Collection[Level], quick: bool = True
+) -> tuple[dict[Level, LevelCertificate], Int[Tensor, "*batch"]]:
+    """The levels, and the number of tied tokens, which comes with `generatable` for nothing; 0 without it."""
+    parts = halves_by_head(head)
+    if parts is not None:
+        (one, ties), (other, more) = (_certify(part, levels, quick) for part in (parts.one, parts.other))
+        joined = {level: _join(one[level], other[level], parts.dimension) for level in one}
+        return joined, torch.cat([ties, more], dim=parts.dimension)
+    settling = Settling(head, quick)
+    with_rows = Level.GENERATABLE in levels
+    heads = settling.heads(with_keys=with_rows)
     everywhere = torch.ones_like(heads.only_one)
     findings = {Level.FREE: (heads.free, everywhere), Level.SIMPLEX: (heads.simplex, everywhere)}
-    if Level.GENERATABLE in levels:
+    if with_rows:
         rows = settling.rows(heads)
         # Interlacing says that nullities do not grow; rounding at the cutoff must not say otherwise.
         nullity = torch.minimum(heads.simplex.nullity[:, None], rows.nullity)
         findings[Level.GENERATABLE] = (rows._replace(nullity=nullity), heads.only_one)
-    return {
+    tied = settling.tied_tokens if with_rows else torch.zeros_like(head.tokens)
+    certificates = {
         level: _level(settling.layout, found, heads.greatest, only_one)
         for level, (found, only_one) in findings.items()
         if level in levels
     }
+    return certificates, tied.expand(head.batch_shape)
+
+
+def _join(one: LevelCertificate, other: LevelCertificate, dimension: int) -> LevelCertificate:
+    names = [field.name for field in dataclasses.fields(LevelCertificate)]
+    return LevelCertificate(
+        *(torch.cat([getattr(one, name), getattr(other, name)], dim=dimension) for name in names)
+    )
 
 
 def _level(

@@ -9,7 +9,7 @@ from torch import Tensor
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.linalg import split
-from identiformer.identifiability.pieces import at_once
+from identiformer.identifiability.pieces import at_once, halves_by_head
 from identiformer.identifiability.quick_effective import quick_effective
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 
@@ -37,6 +37,10 @@ def project_weights(
     head: AttentionHead, keep_sum: bool = False, quick: bool = True
 ) -> Float[Tensor, "*batch n"]:
     """[`effective_attention`][], or with `quick=False` by the exact path throughout, which agrees to 1e-8."""
+    parts = halves_by_head(head)
+    if parts is not None:
+        both = [project_weights(part, keep_sum, quick) for part in (parts.one, parts.other)]
+        return torch.cat(both, dim=parts.dimension)
     layout = Layout.of(head)
     if quick:
         found, settled = quick_effective(head, layout, keep_sum)

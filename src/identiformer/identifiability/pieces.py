@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.layout import Layout
 
 # Numbers that one step may hold for a batch: 2^24 float64 are 128 MiB.
 _NUMBERS_AT_ONCE = 2**24
@@ -29,12 +30,25 @@ def halves(head: AttentionHead, whole: int | None = None) -> Halves | None:
     dimensions = [i for i, size in enumerate(head.batch_shape) if size > 1 and i != whole]
     if head.batch_shape.numel() * numbers <= _NUMBERS_AT_ONCE or not dimensions:
         return None
-    dimension = dimensions[0]
-    before = (slice(None),) * dimension
-    half = head.batch_shape[dimension] // 2
-    return Halves(head[(*before, slice(None, half))], head[(*before, slice(half, None))], dimension)
+    return _split(head, dimensions[0])
+
+
+def halves_by_head(head: AttentionHead) -> Halves | None:
+    """The same for what is computed once a head, which rows share: their dimensions are not split."""
+    heads = Layout.of(head).heads
+    tokens, width = head.keys.shape[-2:]
+    numbers = tokens * (4 * width + 4 * head.values.shape[-1])
+    if heads.numel() * numbers <= _NUMBERS_AT_ONCE or heads.numel() <= 1:
+        return None
+    return _split(head, next(i for i, size in enumerate(heads) if size > 1))
 
 
 def at_once(numbers: int) -> int:
     """How many at once, of what needs so many numbers each."""
     return max(_NUMBERS_AT_ONCE // max(numbers, 1), 1)
+
+
+def _split(head: AttentionHead, dimension: int) -> Halves:
+    before = (slice(None),) * dimension
+    half = head.batch_shape[dimension] // 2
+    return Halves(head[(*before, slice(None, half))], head[(*before, slice(half, None))], dimension)

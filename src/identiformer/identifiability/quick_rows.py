@@ -38,8 +38,10 @@ from identiformer.identifiability.linalg import (
     eigenvalues,
     singular_values,
     solve_lower,
+    split,
     square_norm,
 )
+from identiformer.identifiability.pieces import at_once
 
 # The share by which the factor of Z may change singular values, at most: as long as its square does not count.
 _STRETCH = 1e-4
@@ -87,17 +89,18 @@ def quick_rows(
 
     **Arguments:** `weights`: positive ones, for every token that is visible; `eps`: of the model's dtype.
     """
-    share = weights / weights.sum(dim=-1, keepdim=True)
-    squares = _in_pieces(heads, share, squared=True)
+    squares = _in_pieces(heads, weights, squared=True)
     found = _count(heads, squares, eps)
     finding, known = _finding(heads, found), found.known & squares.usable
-    head, row = (squares.usable & ~known).nonzero(as_tuple=True)
-    if len(row):
-        some = heads.at(head)
-        squares = _in_pieces(some, share[head, row][:, None], squared=False)
-        found = _count(some, squares, eps)
-        finding = finding.put((head, row), _finding(some, found).map(lambda tensor: tensor[:, 0]))
-        known = known.index_put((head, row), (found.known & squares.usable)[:, 0])
+    rest = (squares.usable & ~known).nonzero(as_tuple=True)
+    each = at_once(heads.reduced[0].numel() + heads.coordinates[0].numel())
+    for head, row in zip(split(rest[0], each), split(rest[1], each), strict=True):
+        if len(row):
+            some = heads.at(head)
+            squares = _in_pieces(some, weights[head, row][:, None], squared=False)
+            found = _count(some, squares, eps)
+            finding = finding.put((head, row), _finding(some, found).map(lambda tensor: tensor[:, 0]))
+            known = known.index_put((head, row), (found.known & squares.usable)[:, 0])
     return finding, known
 
 
@@ -116,22 +119,23 @@ def _count(heads: HeadsOfRows, found: Squares, eps: float) -> Count:
     return count(found.squares, dimension, scale, cutoff, found.room, found.shift, found.stretch, blur)
 
 
-def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], squared: bool) -> Squares:
-    amount, rows, tokens = share.shape
-    at_once = max(_NUMBERS_AT_ONCE // (heads.coordinates.shape[-2] * tokens), 1)
-    step = min(rows, at_once)
-    width = max(at_once // step, 1)
+def _in_pieces(heads: HeadsOfRows, weights: Float[Tensor, "H R n"], squared: bool) -> Squares:
+    amount, rows, tokens = weights.shape
+    few = max(_NUMBERS_AT_ONCE // (heads.coordinates.shape[-2] * tokens), 1)
+    step = min(rows, few)
+    width = max(few // step, 1)
     lines: list[Squares] = []
     for i in range(0, amount, width):
         some = heads.at(slice(i, i + width))
-        line = [_squares(some, share[i : i + width, j : j + step], squared) for j in range(0, rows, step)]
+        line = [_squares(some, weights[i : i + width, j : j + step], squared) for j in range(0, rows, step)]
         lines.append(Squares(*(torch.cat(part, dim=1) for part in zip(*line, strict=True))))
     return Squares(*(torch.cat(part) for part in zip(*lines, strict=True)))
 
 
-def _squares(heads: HeadsOfRows, share: Float[Tensor, "H R n"], squared: bool) -> Squares:
+def _squares(heads: HeadsOfRows, weights: Float[Tensor, "H R n"], squared: bool) -> Squares:
     r"""`squared`: by the eigenvalues of $F F^\top$, or by the singular values of $F$."""
-    amount, rows, tokens = share.shape
+    amount, rows, tokens = weights.shape
+    share = weights / weights.sum(dim=-1, keepdim=True)
     coordinates = heads.coordinates
     size = coordinates.shape[-2]
     first, heaviest = share.max(dim=-1)

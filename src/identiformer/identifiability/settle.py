@@ -55,7 +55,7 @@ class Settling:
         """The rows that give every visible token some weight: a change of the query moves them all."""
         mask = self.layout.by_head(self.head.mask, 1)
         weights = self.layout.by_row(self.head.weights, 1)
-        return weights.where(mask[:, None], 1.0).amin(dim=-1) > _LEAST_WEIGHT
+        return ((weights > _LEAST_WEIGHT) | ~mask[:, None]).all(dim=-1)
 
     @property
     def tied_tokens(self) -> Int[Tensor, "*#batch"]:
