@@ -34,10 +34,13 @@ def halves(head: AttentionHead, whole: int | None = None) -> Halves | None:
 
 
 def halves_by_head(head: AttentionHead) -> Halves | None:
-    """The same for what is computed once a head, which rows share: their dimensions are not split."""
+    """The same for what is computed once a head, which rows share: their dimensions are not split.
+
+    Four times as much may be held here, for a head in two costs as much as its quick certificate.
+    """
     heads = Layout.of(head).heads
     tokens, width = head.keys.shape[-2:]
-    numbers = tokens * (4 * width + 4 * head.values.shape[-1])
+    numbers = tokens * (width + head.values.shape[-1])
     if heads.numel() * numbers <= _NUMBERS_AT_ONCE or heads.numel() <= 1:
         return None
     return _split(head, next(i for i, size in enumerate(heads) if size > 1))
