@@ -22,7 +22,7 @@ side on which they seem to be, and $\sqrt{\hat\lambda}$ has a relative error of 
 **Factors in place of matrices.** Where $\hat L \hat L^\top = M M^\top + E$, there is an $F$ with
 $\hat L \hat L^\top = (M F)(M F)^\top$ and $\|F - I\| \le \|E\| / (2 \lambda_{\min}) + \dots$ on the row space of $M$.
 So $\hat L$ in place of $M$ changes every singular value of $A M$, whatever $A$ is, by the same relative amount, small
-ones included (Ostrowski; Higham, 2nd edition, problem 7.10; Ipsen, Acta Numerica 7, 1998).
+ones included (Ipsen, Relative perturbation results for matrix eigenvalues and singular values, Acta Numerica 7, 1998).
 
 Masses beyond `1e±140`, where squares leave the range of float64, have infinite room: they decide nothing.
 """
