@@ -130,6 +130,14 @@ def test_what_sentence_transformers_reads_is_copied_and_the_rest_named(
     ).read_text() == '{"pooling_mode_mean_tokens": true}'
 
 
+def test_of_a_head_that_no_task_needs_the_encoder_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    encoder("bert", "ForPreTraining").save_pretrained(tmp_path / "pretraining")
+    words_tokenizer().save_pretrained(tmp_path / "pretraining")
+    assert run(tmp_path / "pretraining", tmp_path / "out") == 0
+    assert "of the BertForPreTraining, the encoder alone is retrofitted" in capsys.readouterr().err
+    assert type(AutoModel.from_pretrained(tmp_path / "out")).__name__ == "IdentiformerBertModel"
+
+
 def test_a_model_in_half_precision_is_saved_in_single(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -24,6 +24,7 @@ from identiformer.output import (
 from identiformer.retrofitting.card import retrofit_card
 from identiformer.retrofitting.carrying import Progress, retrofit
 from identiformer.retrofitting.families import family_of
+from identiformer.retrofitting.models import CARRYING_MODELS
 from identiformer.retrofitting.report import RetrofitReport
 
 REPORT = "retrofit.json"
@@ -82,6 +83,9 @@ def retrofit_folder(
             f"the model's weights are {str(model.dtype).removeprefix('torch.')}; the retrofit is saved in float32"
         )
         model.float()
+    if type(model) not in CARRYING_MODELS:  # a head of pretraining, say
+        say(f"of the {type(model).__name__}, the encoder alone is retrofitted")
+        model = cast("PreTrainedModel", model.base_model)
     retrofitted, report = retrofit(model, tokenizer, strength, texts or None, seed, progress=progress)
     with UnfinishedFolder(output, overwrite=overwrite, resume=False, option="folder") as folder:
         folder.result.mkdir()
