@@ -213,3 +213,24 @@ def test_one_row_and_a_sensible_tolerance(capfd):
             function(row, tolerance=-0.1)
         assert function(batch, 1) == function(batch, (1,)) == function(row)
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": torch.full((3,), -1)}, "groups have numbers"),
+        ({"groups": torch.tensor([0, 0, 7])}, "groups have numbers up to 7 for 3 tokens"),
+        ({"row": True}, "row is True"),
+    ],
+)
+def test_wrong_groups_and_rows_are_one_line(options, message):
+    head = AttentionHead(torch.tensor([0.5, 0.25, 0.25]), torch.ones(3, 1), torch.ones(3, 1))
+    with pytest.raises(InputError, match=message):
+        possible_tops(head, **options)
+
+
+def test_intervals_of_another_row_are_refused():
+    small = AttentionHead(torch.tensor([0.5, 0.5]), torch.ones(2, 1), torch.ones(2, 1))
+    head = AttentionHead(torch.tensor([0.5, 0.25, 0.25]), torch.ones(3, 1), torch.ones(3, 1))
+    with pytest.raises(InputError, match="intervals have shape"):
+        possible_tops(head, intervals=weight_intervals(small))

@@ -53,6 +53,10 @@ class Asked:
                 raise InputError(
                     f"groups hold {int(groups.min())}: count groups from 0, and give -1 to tokens in none"
                 )
+            if not -1 < int(groups.max()) < tokens:
+                raise InputError(
+                    f"groups have numbers up to {int(groups.max())} for {tokens} tokens: count them from 0 without gaps"
+                )
             self.length = int(groups.max()) + 1
             self.numbers = np.arange(self.length)
             members = groups.cpu().numpy()[polytope.visible] == self.numbers[:, None]

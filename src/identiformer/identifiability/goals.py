@@ -78,10 +78,14 @@ def aim_at(head: AttentionHead, favour: int | None, avoid: int | None, farthest:
         raise InputError(
             f"alternative takes one goal, favour=j, avoid=j or farthest=True, and was given {given_names}"
         )
+    if seed < 0:
+        raise InputError(f"seed is {seed}: give a whole number of 0 or more")
     goal = AlternativeGoal(chosen[0])
     token = favour if goal == AlternativeGoal.FAVOUR else avoid
     if token is None:
         return Aim(goal, None, -1, seed)
+    if not isinstance(token, int) or isinstance(token, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"{goal} is {token!r}: give the number of a token, counted from 0")
     tokens = head.weights.shape[-1]
     if not 0 <= token < tokens:
         raise InputError(f"there is no token {token} to {goal}: the head has {tokens}, counted from 0")

@@ -81,6 +81,8 @@ class AttentionHead:
         _check_types(given)
         if self.dtype is None:
             object.__setattr__(self, "dtype", self.weights.dtype)
+        if not isinstance(self.dtype, torch.dtype) or not self.dtype.is_floating_point:
+            raise InputError(f"dtype must be a floating-point torch.dtype, not {self.dtype!r}")
         batch = _check_shapes(given, self.scaling)
         given["weights"] = self.weights.expand(*batch, self.weights.shape[-1])
         for name, tensor in given.items():
@@ -116,6 +118,7 @@ class AttentionHead:
 
         **Returns:** an `AttentionHead`. Its weights are computed in float64, whatever the types given.
         """
+        _check_types({"query": query, "keys": keys})
         if query.shape[-1:] != keys.shape[-1:]:
             raise InputError(
                 f"query has shape {_shape(query)} and keys have shape {_shape(keys)}: "
@@ -283,15 +286,18 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
 
 def _check_types(given: dict[str, Tensor]) -> None:
     for name, tensor in given.items():
+        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(
+                f"{name} must be a torch.Tensor, not {type(tensor).__name__}: use torch.as_tensor"
+            )
         if name == "visible":
             if tensor.dtype != torch.bool:
                 raise InputError(f"visible must be of dtype torch.bool, not {tensor.dtype}")
         elif not tensor.is_floating_point():
             raise InputError(f"{name} must be of a floating-point dtype, not {tensor.dtype}")
-        if tensor.ndim < _OWN_DIMENSIONS[name]:
-            raise InputError(
-                f"{name} has shape {_shape(tensor)}: it needs {_OWN_DIMENSIONS[name]} dimensions or more"
-            )
+        needed = _OWN_DIMENSIONS.get(name, 1)
+        if tensor.ndim < needed:
+            raise InputError(f"{name} has shape {_shape(tensor)}: it needs {needed} dimensions or more")
 
 
 def _check_shapes(given: dict[str, Tensor], scaling: float | Tensor) -> torch.Size:

@@ -16,7 +16,7 @@ from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import lengths, qr, singular_values, svd, triangle
 from identiformer.identifiability.pieces import halves
 from identiformer.identifiability.spectrum import centre
-from identiformer.identifiability.tolerance import ROUNDING, resolution, used_columns
+from identiformer.identifiability.tolerance import ROUNDING, product_error, resolution, used_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def certify_layer(head: AttentionHead, head_dimension: int | None = None) -> Lay
       share one $D$ can only do so if they differ in the channels that carry.
 
     Singular values of $T^\top U$ up to $\tau = \max(\sum_h n_h, d_e) \cdot \varepsilon \cdot \sigma_{\max}(T)$
-    count as zero, as in [`output_cutoff`][].
+    count as zero, with the exceptions of [`output_cutoff`][].
 
     **Arguments:**
 
@@ -209,9 +209,11 @@ def _cutoff(
     greatest: Float[Tensor, "*#batch"],
 ) -> Float[Tensor, "*#batch"]:
     r"""[`output_cutoff`][] for $\mathrm{diag}(V_1, …, V_H)$ and the stacked $D_h$."""
-    relative = resolution(tokens, used_columns(_below(projection)), eps)
-    product = (lengths(values, dim=-2) * lengths(projection, dim=-1)).sum(dim=(-2, -1))
-    return torch.maximum(relative.clamp(min=ROUNDING) * greatest, max(eps, ROUNDING) * product)
+    columns = used_columns(_below(projection))
+    relative = resolution(tokens, columns, eps)
+    terms = (lengths(values, dim=-2) * lengths(projection, dim=-1)).flatten(-2)
+    error = product_error(terms, tokens, columns, eps)
+    return torch.maximum(relative.clamp(min=ROUNDING) * greatest, error)
 
 
 def _carries_keys(

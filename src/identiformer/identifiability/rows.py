@@ -23,6 +23,10 @@ def one_row(head: AttentionHead, row: Row | None = None) -> AttentionHead:
     """
     batch = tuple(head.batch_shape)
     index = () if row is None else row if isinstance(row, tuple) else (row,)
+    if not all(isinstance(place, int) and not isinstance(place, bool) for place in index):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"row is {row!r}: give a whole number, or one for each batch dimension, as in row=(0, 2)"
+        )
     if len(index) != len(batch):
         raise InputError(_not_one(batch, row))
     if not all(-size <= place < size for place, size in zip(index, batch, strict=True)):

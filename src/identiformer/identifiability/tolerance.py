@@ -63,8 +63,8 @@ def output_cutoff(head: AttentionHead, greatest: Float[Tensor, "*#batch"]) -> Fl
     the simplex is nothing but rounding noise, and compared with itself it would have full rank. With one
     $\tau$ for all levels their nullities are nested, by interlacing.
 
-    Where the product $V D$ cancels, $\sigma_{\max}(T)$ may itself be noise. $\tau$ is therefore at least
-    $\varepsilon \sum_j \|V_{:j}\| \|D_{j:}\|$, the error of that product in the model's precision.
+    Where the product $V D$ cancels, $\sigma_{\max}(T)$ may itself be noise. $\tau$ is therefore at least the error of
+    that product in the model's precision ([`product_error`][]).
 
     **Arguments:** `greatest`: $\sigma_{\max}(T)$.
     """
@@ -80,5 +80,29 @@ def output_tolerance(head: AttentionHead) -> OutputTolerance:
     relative = resolution(head.tokens, columns, head.eps).clamp(min=ROUNDING)
     if projection is None:
         return OutputTolerance(relative, torch.zeros_like(relative))
-    product = (lengths(values, dim=-2) * lengths(projection, dim=-1)).sum(dim=-1)
-    return OutputTolerance(relative, max(head.eps, ROUNDING) * product)
+    terms = lengths(values, dim=-2) * lengths(projection, dim=-1)
+    return OutputTolerance(relative, product_error(terms, head.tokens, columns, head.eps))
+
+
+def product_error(
+    terms: Float[Tensor, "*#batch d_v"],
+    rows: Int[Tensor, "*#batch"],
+    columns: Int[Tensor, "*#batch"],
+    eps: float,
+) -> Float[Tensor, "*#batch"]:
+    r"""What rounding in the model does to the singular values of a product $V D$.
+
+    At most $\varepsilon \sum_j \|V_{:j}\| \|D_{j:}\|$. In half precisions that bound passes $\sigma_{\max}(V D)$
+    itself, though nothing cancels. There, it is what independent roundings of $V$ do: an error matrix $E$ with
+    $\|E\|_F^2 = \varepsilon^2 \sum_j \|V_{:j}\|^2 \|D_{j:}\|^2$ and entries of one size has
+    $\sigma_{\max}(E) \approx (n^{-1/2} + d_e^{-1/2}) \|E\|_F$.
+
+    **Arguments:** `terms`: $\|V_{:j}\| \|D_{j:}\|$; `rows`, `columns`: the shape of the product, without padding;
+    `eps`: of the model's dtype.
+
+    **Source:** for the largest singular value of a random matrix, Vershynin, High-Dimensional Probability, section 4.4.
+    """
+    if eps <= torch.finfo(torch.float32).eps:
+        return max(eps, ROUNDING) * terms.sum(dim=-1)
+    spread = rows.clamp(min=1) ** -0.5 + columns.clamp(min=1) ** -0.5
+    return eps * spread * lengths(terms)

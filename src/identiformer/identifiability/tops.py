@@ -9,6 +9,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from identiformer.errors import InputError
 from identiformer.identifiability.asked import Asked
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.intervals import WeightIntervals
@@ -80,6 +81,11 @@ def _growing_tops(
     if intervals is None:
         near = yield from _by_bounds(polytope, asked, tops)
     else:
+        if intervals.upper.shape != (asked.length,):
+            raise InputError(
+                f"intervals have shape {tuple(intervals.upper.shape)} and the row has {asked.length} tokens or groups: "
+                "give those of the same row and groups"
+            )
         tops |= asked.gather(intervals.seen_on_top)
         near = asked.in_reach(asked.gather(intervals.upper), float(intervals.lower.max()))
     yield tops
