@@ -89,6 +89,10 @@ def certify(head: AttentionHead) -> Certificate:
     - all keys are equal, and there is only one such row. A row that is so peaked that its other weights are
       exactly zero has no direction either, but is only `local`.
 
+    `generatable` takes the row for one that some query generates from these keys and this bias, as the row of a model
+    is. That is not checked: where a bias or a mask was forgotten, the verdict is about another row than the one given.
+    [`alternative`][] does check it.
+
     What counts as zero: [`output_cutoff`][] for $T^\top U$ and [`key_space`][] for the keys.
 
     **Arguments:** `head`, of any batch shape.
