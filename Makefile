@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo-output
 
-.PHONY: help demo test check bench results clean
+.PHONY: help demo test check bench results finetuning clean
 
 help:
 	@echo "make demo     train on the built-in reviews, score, and explain one review (in $(DEMO))"
@@ -12,6 +12,7 @@ help:
 	@echo "make check    lint and type-check"
 	@echo "make bench    measure, as ratios in one run"
 	@echo "make results  train on the real data sets beside the project, into docs/results.md (an hour)"
+	@echo "make finetuning  fine-tune a pretrained encoder on them (five hours)"
 	@echo "make clean    remove what the above made"
 
 $(BIN)/python:
@@ -43,6 +44,9 @@ bench: $(VENV)/.installed-dev
 
 results: $(VENV)/.installed
 	$(BIN)/python benchmarks/results.py
+
+finetuning: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/finetuning.py
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
