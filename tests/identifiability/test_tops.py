@@ -218,8 +218,8 @@ def test_one_row_and_a_sensible_tolerance(capfd):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": torch.full((3,), -1)}, "groups have numbers"),
-        ({"groups": torch.tensor([0, 0, 7])}, "groups have numbers up to 7 for 3 tokens"),
+        ({"groups": torch.full((3,), -1)}, "groups are all -1"),
+        ({"groups": torch.tensor([0, 0, 10**6])}, "groups have numbers up to 1000000 for 3 tokens"),
         ({"row": True}, "row is True"),
     ],
 )

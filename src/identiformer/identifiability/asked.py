@@ -16,6 +16,8 @@ from identiformer.identifiability.polytope import RowPolytope
 
 # Up to here two weights are the same.
 _SAME = 1e-9
+# Numbers that no token has are groups without weight; more of them than this are a mistake, and would fill the memory.
+_GROUPS_A_TOKEN = 100
 
 
 class Asked:
@@ -53,9 +55,9 @@ class Asked:
                 raise InputError(
                     f"groups hold {int(groups.min())}: count groups from 0, and give -1 to tokens in none"
                 )
-            if not -1 < int(groups.max()) < tokens:
+            if int(groups.max()) >= _GROUPS_A_TOKEN * tokens:
                 raise InputError(
-                    f"groups have numbers up to {int(groups.max())} for {tokens} tokens: count them from 0 without gaps"
+                    f"groups have numbers up to {int(groups.max())} for {tokens} tokens: count groups from 0"
                 )
             self.length = int(groups.max()) + 1
             self.numbers = np.arange(self.length)

@@ -74,6 +74,8 @@ def _growing_tops(
     polytope: RowPolytope, asked: Asked, intervals: WeightIntervals | None
 ) -> Iterator[NDArray[np.bool_]]:
     """Those that are known to carry the greatest weight in some row, more and more, and in the end all of them."""
+    if not asked.length:
+        raise InputError("groups are all -1: there is no group that could be at the top")
     tops = asked.on_top(polytope.weights)
     yield tops
     if polytope.is_point:
