@@ -30,14 +30,22 @@ def refuse_source(path: Path, source: str, option: str = "--output") -> None:
         raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
 
 
-def refuse_replacing(output: Path, sources: Sequence[str], overwrite: bool, option: str = "--output") -> None:
-    """Refuse to replace anything but a model folder: it may be somebody's home, or hold what is to be read.
+def refuse_replacing(
+    output: Path,
+    sources: Sequence[str],
+    overwrite: bool,
+    option: str = "--output",
+    kind: str = "model folder",
+    mark: str = "config.json",
+) -> None:
+    """Refuse to replace anything but a folder of a kind: it may be somebody's home, or hold what is to be read.
 
     Args:
         output: The folder to make.
         sources: What is read, files and folders among them.
         overwrite: Whether `output` may be replaced.
         option: What the user calls it.
+        kind, mark: What may be replaced, and the file that such a folder holds.
     """
     if os.path.exists(output) and not output.is_dir():
         raise InputError(f"{output} is no folder, and is not replaced: give another {option}")
@@ -47,9 +55,9 @@ def refuse_replacing(output: Path, sources: Sequence[str], overwrite: bool, opti
         there = os.path.expanduser(source)
         if os.path.exists(there) and Path(there).resolve().is_relative_to(output.resolve()):
             raise InputError(f"{source} lies in {output}, which would be replaced: give another {option}")
-    if output.is_dir() and any(output.iterdir()) and not (output / "config.json").is_file():
+    if output.is_dir() and any(output.iterdir()) and not (output / mark).is_file():
         raise InputError(
-            f"{output} is no model folder, and is not replaced: give another {option}, or empty it first"
+            f"{output} is no {kind}, and is not replaced: give another {option}, or empty it first"
         )
 
 

@@ -225,3 +225,13 @@ def test_settings_that_cannot_be(settings: dict[str, object]) -> None:
     name = next(iter(settings)).replace("_", "-")
     with pytest.raises(InputError, match=f"--{name} is"):
         AuditSettings(**settings)  # pyright: ignore[reportArgumentType]
+
+
+def test_nothing_but_an_audit_is_replaced(model: Path, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
+    for output in (model, source.parent, tmp_path / "notes"):
+        before = sorted(output.iterdir())
+        with pytest.raises(InputError, match="replaced"):
+            audit(str(model), str(source), output, AuditSettings(limit=1), overwrite=True)
+        assert sorted(output.iterdir()) == before

@@ -28,7 +28,7 @@ from identiformer.auditing.table import SCHEMA, Parts
 from identiformer.capturing import CapturedLayer, capture
 from identiformer.errors import InputError
 from identiformer.loading import load_model
-from identiformer.output import UnfinishedFolder, write_json
+from identiformer.output import UnfinishedFolder, refuse_replacing, write_json
 from identiformer.reading import AS_FOUND, ChosenColumns, Say, load_split, takes_pairs
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
@@ -82,6 +82,7 @@ def audit(
     """
     settings = settings or AuditSettings()
     output = Path(os.path.abspath(output))
+    refuse_replacing(output, [model, source], overwrite, kind="folder of an audit", mark=HEADS)
     loaded, tokenizer = load_model(model)
     data, rows = load_split(source, columns, "ignore", on_bad_row, split, say)
     paired = takes_pairs(data, rows, loaded, columns)
