@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,10 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path):
 def test_a_place_that_takes_no_files_is_not_called_another_run():
     with pytest.raises(InputError, match="cannot be written"):
         run(Path("/proc/model"))
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="no regular file"), whole_file(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()

@@ -71,6 +71,8 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the name of a file")
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe would be replaced by a file
+        raise InputError(f"{path} is no regular file, and is not replaced: give the name of a file")
     _make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
