@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,17 +13,16 @@ from identiformer.cli.options import (
     Model,
     OnBadRow,
     Overwrite,
+    Resume,
     Source,
     Split,
     TextColumn,
     TextPairColumn,
+    numbers_option,
     quiet_libraries,
+    rows_option,
     say,
 )
-from identiformer.errors import InputError
-
-if TYPE_CHECKING:
-    from identiformer.capturing import Rows
 
 
 def audit(
@@ -58,9 +57,7 @@ def audit(
     text_pair_column: TextPairColumn = None,
     on_bad_row: BadRow = OnBadRow.ERROR,
     overwrite: Overwrite = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped, to the same result.")
-    ] = False,
+    resume: Resume = False,
 ) -> None:
     """Certify the attention heads of MODEL on the texts of SOURCE."""
     from identiformer.auditing import AuditSettings
@@ -71,9 +68,9 @@ def audit(
     from identiformer.reading import ChosenColumns
 
     settings = AuditSettings(
-        rows=_rows(rows),
-        layers=_numbers(layers, "--layers"),
-        heads=_numbers(heads, "--heads"),
+        rows=rows_option(rows),
+        layers=_tuple(numbers_option(layers, "--layers")),
+        heads=_tuple(numbers_option(heads, "--heads")),
         limit=limit,
         tolerance=tolerance,
         batch_size=batch_size,
@@ -103,18 +100,5 @@ def audit(
     show(audit_view(summary))
 
 
-def _rows(given: str) -> Rows:
-    if given == "pooled" or given == "all":
-        return given
-    if not given.isdecimal() or int(given) < 1:
-        raise InputError(f"--rows is {given}: give pooled, all, or how many rows of each text")
-    return int(given)
-
-
-def _numbers(given: str | None, option: str) -> tuple[int, ...] | None:
-    if given is None:
-        return None
-    try:
-        return tuple(int(number) for number in given.split(","))
-    except ValueError:
-        raise InputError(f"{option} is {given}: give numbers with commas between them, as in 0,5") from None
+def _tuple(numbers: list[int] | None) -> tuple[int, ...] | None:
+    return None if numbers is None else tuple(numbers)

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from identiformer.cli.options import JsonFile, Model, Overwrite, quiet_libraries, say
+from identiformer.cli.options import (
+    JsonFile,
+    Model,
+    Overwrite,
+    numbers_option,
+    quiet_libraries,
+    rows_option,
+    say,
+)
 from identiformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +59,11 @@ def explain(
     from identiformer.reading import check_pair
     from identiformer.scoring import check_given
 
-    chosen_rows, chosen_layers, chosen_heads = _rows(rows, all_rows), _layers(layers), _heads(heads)
+    chosen_rows, chosen_layers, chosen_heads = (
+        _rows(rows, all_rows),
+        _layers(layers),
+        numbers_option(heads, "--heads"),
+    )
     if json_file is not None:
         refuse_existing(json_file, overwrite, "--json file")
     check_given([text])
@@ -81,27 +93,12 @@ def explain(
 def _rows(given: str | None, every: bool) -> Rows:
     if given is not None and every and given != "all":
         raise InputError(f"--rows {given} and --all-rows are both given: give one of them")
-    if every or given == "all":
+    if every:
         return "all"
-    if given is None or given == "pooled":
-        return "pooled"
-    if not given.isdecimal() or int(given) < 1:
-        raise InputError(f"--rows is {given}: give pooled, all, or how many rows from the first token on")
-    return int(given)
+    return "pooled" if given is None else rows_option(given)
 
 
 def _layers(given: str | None) -> Layers:
     if given is None or given == "all":
         return given
-    return _numbers(given, "--layers is {}: give numbers such as 0,1, or all")
-
-
-def _heads(given: str | None) -> list[int] | None:
-    return None if given is None else _numbers(given, "--heads is {}: give numbers such as 0,1")
-
-
-def _numbers(given: str, message: str) -> list[int]:
-    try:
-        return [int(number) for number in given.split(",")]
-    except ValueError:
-        raise InputError(message.format(given)) from None
+    return numbers_option(given, "--layers", ", or all")

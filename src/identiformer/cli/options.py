@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from identiformer.errors import InputError
+
+if TYPE_CHECKING:
+    from identiformer.capturing import Rows
 
 
 class OnBadRow(StrEnum):
@@ -39,10 +44,32 @@ BadRow = Annotated[
 ]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, as JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what stands at the output.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with a run that was stopped, to the same result.")
+]
 Split = Annotated[
     str | None, typer.Option(help="The split of a folder or a hub data set: train, valid or test.")
 ]
 BatchSize = Annotated[int, typer.Option(min=1, help="Texts at once.")]
+
+
+def rows_option(given: str) -> Rows:
+    """The query rows that `--rows` asks for."""
+    if given == "pooled" or given == "all":
+        return given
+    if not given.isdecimal() or int(given) < 1:
+        raise InputError(f"--rows is {given}: give pooled, all, or how many rows from the first token on")
+    return int(given)
+
+
+def numbers_option(given: str | None, option: str, otherwise: str = "") -> list[int] | None:
+    """The numbers that an option lists; `otherwise` ends its error, and says what else could be given."""
+    if given is None:
+        return None
+    try:
+        return [int(number) for number in given.split(",")]
+    except ValueError:
+        raise InputError(f"{option} is {given}: give numbers such as 0,1{otherwise}") from None
 
 
 def say(sentence: str) -> None:

@@ -13,6 +13,7 @@ from identiformer.cli.options import (
     LabelColumn,
     OnBadRow,
     Overwrite,
+    Resume,
     Source,
     TextColumn,
     TextPairColumn,
@@ -76,9 +77,7 @@ def train(
     text_pair_column: TextPairColumn = None,
     on_bad_row: BadRow = OnBadRow.ERROR,
     overwrite: Overwrite = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped, to the same result.")
-    ] = False,
+    resume: Resume = False,
     seed: Annotated[int, typer.Option(help="Of splits, initial weights, order and dropout.")] = DEFAULTS.seed,
     valid_fraction: Annotated[
         float, typer.Option(help="Share split off for validation, where the source has no such split.")
