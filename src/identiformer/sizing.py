@@ -67,7 +67,9 @@ def size_for(identifiable_length: int, settings: dict[str, Any]) -> Sizing:
 
     A head can be identifiable on the simplex up to `min(d_v, d_e) + 1` tokens (arXiv 2106.01269, section 4;
     IDENTIFIABILITY.md, "The encoder layer"), so that `value_size = identifiable_length - 1`, and `hidden_size` no
-    smaller. A hidden size that the user did not choose is raised where it must be.
+    smaller. In the last of several layers it is one larger: what comes out of a layer normalisation lies on a
+    hyperplane of `d_e - 1` dimensions, and so do values made of it (see `advice.head_sizes.HeadSizes`). A hidden size
+    that the user did not choose is raised where it must be.
 
     Args:
         identifiable_length: Tokens, special ones included.
@@ -88,7 +90,10 @@ def size_for(identifiable_length: int, settings: dict[str, Any]) -> Sizing:
         )
     value_size = max(identifiable_length - 1, 1)
     key_size = settings.get("key_size", IdentiformerConfig.key_size)
-    needed = value_size + (key_size if settings.get("values_carry_keys") else 0)
+    normalised = settings.get("num_hidden_layers", IdentiformerConfig.num_hidden_layers) > 1
+    needed = max(value_size, identifiable_length - 1 + normalised)
+    if settings.get("values_carry_keys"):
+        needed = max(needed, value_size + key_size)
     hidden_size = settings.get("hidden_size", IdentiformerConfig.hidden_size)
     reason = f"value_size {value_size}: texts of up to {identifiable_length} tokens are identifiable on the simplex"
     if hidden_size >= needed:
