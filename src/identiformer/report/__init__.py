@@ -1,0 +1,1 @@
+"""Pages that show explanations: whole HTML documents that need nothing but themselves."""
