@@ -71,8 +71,9 @@
   /* The command that computes what this page does not have. */
   function command(data, explanation, head, extra = "") {
     const quoted = (text) =>
-      /^[\w./-]+$/.test(text) ? text : `'${readableName(text).replace(/'/g, "'\\''")}'`;
-    const short = (text) => (text.length > 80 ? "'\u2026'" : quoted(text));
+      /^[\w./-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
+    // What is too long to read, or has something in it that nobody sees, is for the reader to fill in.
+    const short = (text) => (text.length > 80 || readableName(text) !== text ? "'\u2026'" : quoted(text));
     const pair = typeof explanation.text_pair === "string" ? ` --text-pair ${short(explanation.text_pair)}` : "";
     const rows = head.row === 0 ? "" : " --rows all";
     return (
