@@ -114,10 +114,13 @@
         const i = place.item;
         const item = shown.items[i];
         const classes = ["word"];
-        if (place.chip) classes.push("chip");
         if (item.unknown) classes.push("unknown");
         if (drawn.negative(i)) classes.push("negative");
         const word = h("span", { class: classes.join(" "), "--level": drawn.level(i).toFixed(4) }, readable(place.text));
+        if (place.chip) {
+          word.classList.add("chip");
+          word.dir = "ltr"; // so that it has no say in the direction of the text
+        }
         if (choose) {
           word.append(drawn.plot(i));
           word.dataset.item = i;
