@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from importlib import util
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from encoders import encoder, words_tokenizer
 from identiformer import InputError, __version__
 from identiformer.cli import main
 from runs import OPTIONS, rows_of_texts, write_csv
@@ -335,6 +339,84 @@ def test_explain(model: Path, run: Run, tmp_path: Path):
         assert "layer 0, head 1, row of fine" in out
         assert ("row of meal" in out) == (rows[-1] != "2")
         assert "head 0" not in out
+
+
+COMMANDS: dict[str, Callable[[Path, str, Path], list[object]]] = {
+    "help": lambda _model, _source, _: ["train", "--help"],
+    "version": lambda _model, _source, _: ["--version"],
+    "train": lambda _model, source, new: ["train", source, "-o", new, *OPTIONS],
+    "evaluate": lambda model, source, _: ["evaluate", model, source],
+    "predict": lambda model, source, _: ["predict", model, source],
+    "explain": lambda model, _source, _: ["explain", model, "--text", "a fine meal"],
+    "audit": lambda model, source, new: ["audit", model, source, "--limit", 2, "--output", new],
+    "advise": lambda _model, source, _: ["advise", source],
+    "retrofit": lambda _model, _source, new: ["retrofit", saved_encoder(new.parent / "bert"), new],
+}
+
+
+def saved_encoder(folder: Path) -> Path:
+    encoder("bert").save_pretrained(folder)
+    words_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["full", "closed", "none"])
+def test_standard_output_that_takes_nothing(
+    kind: str,
+    command: str,
+    model: Path,
+    source: str,
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A full disk is an error in one line; a reader that leaves early, as head does, is none."""
+    if kind == "full":
+        if not Path("/dev/full").exists():
+            pytest.skip("needs a device that is always full")
+        stream = os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
+    elif kind == "closed":
+        reading, writing = os.pipe()
+        os.close(reading)
+        stream = os.fdopen(writing, "w")
+    else:
+        stream = None
+    arguments = COMMANDS[command](model, source, tmp_path / "new")
+    monkeypatch.setattr(sys, "stdout", stream)
+    status, _, err = run(*arguments)
+    if stream is not None:
+        stream.close()  # what could not be written is lost: or this would fail
+    if kind == "closed":
+        assert status == 0
+        assert "error" not in err
+    else:
+        reason = "No space left on device" if kind == "full" else "it is closed"
+        assert status == 2
+        assert err.splitlines()[-1].startswith(
+            f"error: standard output cannot be written ({reason}): give it"
+        )
+    if command in ("train", "audit", "retrofit"):
+        assert (tmp_path / "new").is_dir()
+
+
+def test_a_disk_that_is_full_is_one_line(model: Path, source: str, run: Run, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "scores.json")
+
+    monkeypatch.setattr("identiformer.scoring.evaluate", fail)
+    assert refused(run("evaluate", model, source)) == (
+        "scores.json cannot be written (No space left on device): make room, or give another place"
+    )
+
+
+def test_nobody_who_listens_is_no_error(model: Path, source: str, run: Run, monkeypatch: pytest.MonkeyPatch):
+    """Without standard error, what is said does not slip into the results."""
+    monkeypatch.setattr(sys, "stderr", None)
+    status, out, _ = run("predict", model, source)
+    assert status == 0
+    assert len([json.loads(line) for line in out.splitlines()]) == 60
+    assert run("predict", model, "nowhere.csv").status == 2
 
 
 def test_explain_a_model_that_does_not_classify(run: Run, tmp_path: Path):

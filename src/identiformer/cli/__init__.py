@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from contextlib import redirect_stdout
 from typing import NoReturn
 
 import typer
@@ -12,7 +14,9 @@ from identiformer.cli.advise import advise
 from identiformer.cli.audit import audit
 from identiformer.cli.evaluate import evaluate
 from identiformer.cli.explain import explain
+from identiformer.cli.options import say
 from identiformer.cli.predict import predict
+from identiformer.cli.results import Output, OutputEnded
 from identiformer.cli.retrofit import retrofit
 from identiformer.cli.train import train
 from identiformer.errors import InputError
@@ -48,18 +52,33 @@ app.command(short_help="Make a pretrained encoder's attention identifiable.")(re
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; a user's error ends in one line and exit status 2.
+    """Run the command line; a user's error ends in one line and exit status 2, as does a full disk.
 
     Args:
         arguments: Those after the program's name; of this process where it is `None`.
     """
+    output = Output(sys.stdout)
     try:
-        status = app(arguments, prog_name="identiformer", standalone_mode=False)
+        with redirect_stdout(output):
+            status = app(arguments, prog_name="identiformer", standalone_mode=False)
+            output.flush()
     except InputError as error:
         _refuse(str(error))
+    except OutputEnded as ended:
+        output.give_up()
+        if ended.reason:
+            _refuse(
+                f"standard output cannot be written ({ended.reason}): give it a place, or write to a file instead"
+            )
+        sys.exit(0)
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped", file=sys.stderr)
+        say("stopped")
         sys.exit(130)  # what shells say of a program stopped by Ctrl-C
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f"{error.filename} cannot be written" if error.filename else "the output cannot be written"
+        _refuse(f"{where} ({error.strerror}): make room, or give another place")
     except Exception as error:
         # An unknown option and the like. Its class has another name in each version of typer.
         format_message = getattr(error, "format_message", None)
@@ -72,5 +91,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    say(f"error: {' '.join(message.split())}")
     sys.exit(2)

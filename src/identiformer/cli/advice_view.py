@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from identiformer.cli.results import results, show
+from identiformer.cli.results import show
 from identiformer.printable import printable
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def show_advice(advice: Advice) -> None:
     heading = f"Recommended, for {_percent(advice.coverage)} of the texts:"
     for title, choice in ((heading, advice.recommended), ("Or:", advice.alternative)):
         if choice is not None:
-            with results() as output:
-                output.write(f"\n{title}\n  {printable(choice.command)}\n")
+            print(f"\n{title}\n  {printable(choice.command)}")
             show(Text("\n".join(choice.reasons)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,7 +75,9 @@ def numbers_option(given: str | None, option: str, otherwise: str = "") -> list[
 
 def say(sentence: str) -> None:
     """Say something to the user; standard output is for results."""
-    print(sentence, file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # a process can be started without one, and `print` would take standard output
+        with suppress(OSError):  # nobody listens
+            print(sentence, file=sys.stderr, flush=True)
 
 
 def quiet_libraries() -> None:

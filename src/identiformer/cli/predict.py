@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,6 @@ def predict(
     if source is not None and text_pair:
         raise InputError("--text-pair goes with --text: for SOURCE give --text-pair-column")
     from identiformer.cli.progress import progress_bar
-    from identiformer.cli.results import results
     from identiformer.output import refuse_existing, refuse_source
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
     from identiformer.reading import ChosenColumns
@@ -81,5 +81,4 @@ def predict(
             count = write_predictions(predictions, output)
             say(f"{count} predictions: {output}")
         else:
-            with results() as lines:
-                write_json_lines(predictions, lines)
+            write_json_lines(predictions, sys.stdout)

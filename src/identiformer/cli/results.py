@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -14,15 +14,58 @@ if TYPE_CHECKING:
 WIDEST = 1000  # columns of what is printed to a file or a pipe
 
 
+class OutputEnded(Exception):
+    """Standard output takes no more.
+
+    Args:
+        reason: Why; empty where its reader left early, as `head` does, which is no error.
+    """
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Output:
+    """Standard output with an error of its own: an `OSError` could be that of any file.
+
+    Args:
+        stream: What is written to; `None` where the process was started without one.
+    """
+
+    def __init__(self, stream: TextIO | None):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        if self._stream is None:
+            raise OutputEnded("it is closed")
+        with _ending():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Hand over what was written."""
+        if self._stream is not None:
+            with _ending():
+                self._stream.flush()
+
+    def give_up(self) -> None:
+        """Lose what could not be written: Python would complain once more when it flushes on exit."""
+        with suppress(AttributeError, OSError, ValueError):  # not every stream is that of a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 @contextmanager
-def results() -> Iterator[IO[str]]:
-    """Standard output; that its reader leaves early, as `head` does, is no error, and ends the block."""
+def _ending() -> Iterator[None]:
     try:
-        yield sys.stdout
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python would complain once more when it flushes on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        yield
+    except BrokenPipeError as error:
+        raise OutputEnded("") from error
+    except OSError as error:
+        raise OutputEnded(error.strerror or str(error)) from error
 
 
 def show(renderable: RenderableType) -> None:
@@ -35,5 +78,4 @@ def show(renderable: RenderableType) -> None:
         console = Console(width=max(console.width, needed))
     with console.capture() as capture:
         console.print(renderable)
-    with results() as output:
-        output.write(capture.get())
+    sys.stdout.write(capture.get())
