@@ -51,6 +51,15 @@ def random_head(n, d_k, d_v, seed=0, sharpness=1.0, dtype=torch.float64):
 
 def check(found, row, level):
     """What is true of every alternative, from the definitions."""
+    check_row(found, row, level)
+    if found.goal == AlternativeGoal.FARTHEST:
+        assert found.token is found.gain is None
+    else:
+        assert found.gain == pytest.approx(float((found.weights - row.weights)[found.token]), abs=1e-12)
+
+
+def check_row(found, row, level):
+    """What is true of those of groups too."""
     assert found.status == FOUND, found.reason
     moved = found.weights - row.weights
     allowed = 1e-6 * float(row.output.norm() or torch.linalg.matrix_norm(row.transformed, ord=2))
@@ -62,10 +71,8 @@ def check(found, row, level):
     assert (found.weights[~row.mask] == 0).all()
     assert found.distance == pytest.approx(float(moved.abs().sum()) / 2, abs=1e-12)
     if found.goal == AlternativeGoal.FARTHEST:
-        assert found.token is found.gain is None
         assert found.distance > 0
     else:
-        assert found.gain == pytest.approx(float(moved[found.token]), abs=1e-12)
         assert found.gain > 0 if found.goal == AlternativeGoal.FAVOUR else found.gain < 0
     assert not found.extreme or (level == Level.SIMPLEX and found.goal != AlternativeGoal.FARTHEST)
     if level == Level.SIMPLEX:
@@ -132,6 +139,76 @@ def test_generatable_by_hand(goal, expected, start):
     first, second, third = found.weights.tolist()
     assert first == pytest.approx(third, rel=1e-6)
     close(found.query, [math.log(second / first), 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_group_by_hand(level):
+    # T = (0, 1, 1, 2), so b1 + b2 + 2 b3 = 0.8. Tokens 0 and 1 are one word: b0 + b1 = 1 - (b2 + b3) is least where all
+    # output comes from token 2, and greatest where it comes from token 1. Of the products, p + r = 0.8 and
+    # b0 + b1 = 1 - r, with r between 0 and 0.8: the same ends.
+    p, r = 0.2, 0.6
+    weights = [(1 - p) * (1 - r), p * (1 - r), (1 - p) * r, p * r]
+    row = head(weights, [[0.0], [1.0], [1.0], [2.0]], PRODUCT)
+    groups = torch.tensor([1, 1, 0, -1])
+    for goal, expected in (({"favour": 1}, [0.2, 0.8, 0.0, 0.0]), ({"avoid": 1}, [0.2, 0.0, 0.8, 0.0])):
+        found = ask(row, level, groups=groups, **goal)
+        check_row(found, row, level)
+        assert found.token == 1
+        # Both logits of the query go to where it can move no more.
+        close(found.weights, expected, atol=1e-9 if level == Level.SIMPLEX else 1e-4)
+        after = float(found.weights[:2].sum())
+        assert found.gain == pytest.approx(after - 0.4, abs=1e-12)
+        assert f"group 1 has weight {after:.4g}" in found.reason
+        assert found.extreme == (level == Level.SIMPLEX)
+    # What is most for token 0, (0.6, 0, 0, 0.4) or a query's (0.36, 0.24, 0.24, 0.16), is not most for the two.
+    assert float(ask(row, level, favour=0).weights[:2].sum()) == pytest.approx(0.6, abs=1e-4)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_groups_of_one_token_are_tokens(level):
+    row = random_head(11, 7, 3)
+    # Counted backwards, with a number that no token has.
+    groups = 12 - torch.arange(11)
+    for token in (2, 5):
+        for goal in ("favour", "avoid"):
+            found, expected = (
+                ask(row, level, groups=groups, **{goal: 12 - token}),
+                ask(row, level, None, **{goal: token}),
+            )
+            assert torch.equal(found.weights, expected.weights)
+            assert found.gain == expected.gain
+
+
+def test_a_group_ends_where_its_interval_ends():
+    row = random_head(11, 7, 3)
+    groups = torch.tensor([0, 0, 1, 2, 2, 2, 3, 3, -1, 4, 0])
+    lower, upper = weight_intervals(row, groups=groups)
+    for group in range(5):
+        own = float(row.weights[groups == group].sum())
+        for goal, bound in (("favour", upper), ("avoid", lower)):
+            found = ask(row, "simplex", groups=groups, **{goal: group})
+            check_row(found, row, Level.SIMPLEX)
+            assert float(found.weights[groups == group].sum()) == pytest.approx(float(bound[group]), abs=1e-8)
+            assert found.extreme
+            # A query can do no more than the simplex allows.
+            among = ask(row, Level.GENERATABLE, groups=groups, **{goal: group})
+            check_row(among, row, Level.GENERATABLE)
+            assert abs(among.gain) <= abs(float(bound[group]) - own) + 1e-8
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_all_tokens_in_one_group_leave_nothing_to_gain(level):
+    row = head([0.1, 0.8, 0.1], LINE)
+    none = ask(row, level, favour=0, groups=torch.zeros(3, dtype=torch.long))
+    assert none.status == UNIQUE
+    assert "give group 0 more than 1" in none.reason
+    # b0 + b1 = 1 - t is least at t = 1/2; hidden tokens of the group have no part in it.
+    row = head(
+        [0.1, 0.8, 0.1, 0.0], [*LINE, [7.0]], [*ANY_ROW, [9.0, 9.0]], visible=torch.tensor([1, 1, 1, 0]) > 0
+    )
+    found = ask(row, avoid=0, groups=torch.tensor([0, 0, 1, 0]))
+    close(found.weights, [0.5, 0.0, 0.5, 0.0])
+    assert found.gain == pytest.approx(-0.4)
 
 
 def test_the_top_of_a_curve_by_hand():
@@ -458,6 +535,15 @@ def test_errors_name_what_is_wrong():
             ask(row, level, favour=0)
     with pytest.raises(InputError, match="leave row out"):
         alternative(row, 0, favour=0)
+    groups = torch.tensor([0, 2, 2])
+    with pytest.raises(InputError, match="no group 3 to avoid: there are 3, counted from 0"):
+        ask(row, avoid=3, groups=groups)
+    with pytest.raises(InputError, match="no way to avoid group 1: the row sees none of its tokens"):
+        ask(row, avoid=1, groups=groups)
+    with pytest.raises(InputError, match="groups are for favour and avoid"):
+        ask(row, farthest=True, groups=groups)
+    with pytest.raises(InputError, match=r"groups have shape \(2,\) and the row has 3 tokens"):
+        ask(row, favour=0, groups=groups[:2])
 
 
 def golden_heads(shared):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,7 +50,8 @@ class AlternativeStatus(StrEnum):
 class Alternative:
     r"""Another row of weights $b$ with the same output, or why there is none.
 
-    - `level`, `goal`, `token`: what was asked for; `token` is `None` for the goal `farthest`.
+    - `level`, `goal`, `token`: what was asked for; `token` is `None` for the goal `farthest`, and a group's number
+      where groups were given.
     - `status`: an [`AlternativeStatus`][].
     - `reason`: the status in a sentence.
     - `weights`: `[n]`, $b$; zero for tokens that are not visible.
@@ -59,8 +60,9 @@ class Alternative:
       ([`SameOutput`][] has the details).
     - `distance`: the total variation distance $\tfrac12 \|b - a\|_1$. For the goal `farthest`: the greatest that
       was found, which may not be the greatest there is.
-    - `gain`: $b_j - a_j$ of the token, negative where it is avoided; `None` for the goal `farthest`.
-    - `extreme`: whether it is certain that no allowed row with the same output gives the token more, or less. Only
+    - `gain`: $b_j - a_j$ of the token, or the same of the group's total; negative where it is avoided; `None` for the
+      goal `farthest`.
+    - `extreme`: whether it is certain that no allowed row with the same output gives it more, or less. Only
       the linear programs of `simplex` can tell, where 1e-6 leaves out the same singular values as the certificate;
       never so for the goal `farthest`.
 
@@ -88,13 +90,14 @@ def alternative(
     favour: int | None = None,
     avoid: int | None = None,
     farthest: bool = False,
+    groups: Int[Tensor, " n"] | None = None,
     seed: int = 0,
 ) -> Alternative:
     r"""Another row that is allowed at a level and gives the same output, made to serve one of three goals.
 
-    - `simplex`: rows $b \ge 0$, $\sum b = \sum a$, $b T = a T$. The most and the least weight of a token are linear
-      programs ([`RowPolytope`][]), and exact. For the farthest row, a search goes from vertex to vertex
-      ([`far_row`][]).
+    - `simplex`: rows $b \ge 0$, $\sum b = \sum a$, $b T = a T$. The most and the least weight of a token, or of a group
+      of them, are linear programs ([`RowPolytope`][]), and exact. For the farthest row, a search goes from vertex to
+      vertex ([`far_row`][]).
     - `generatable`: rows $\mathrm{softmax}(\beta + s K q)$, $b T = a T$. A query that generates the row is recovered
       from its weights ([`generating_query`][]), and from there the curve or surface of queries with the same output
       is followed uphill ([`LevelCurve`][]). That leads to local extremes, of which the best is returned.
@@ -116,17 +119,20 @@ def alternative(
     - `level`: `simplex` or `generatable`.
     - `favour`, `avoid`, `farthest`: one of them: the token, counted as in `head.weights`, that is to get more or
       less weight; or `True`.
+    - `groups`: `[n]`, the number of each token's group, counted from 0, such as the word that it is a piece of; -1 for
+      tokens that are in none. `favour` and `avoid` then are about the total weight of a group.
     - `seed`: of the random starts of a search.
 
     **Returns:** an [`Alternative`][].
 
-    **Raises:** `InputError` for anything but one row, one goal, a token that the row sees, and one of two levels.
+    **Raises:** `InputError` for anything but one row, one goal, a token (or group of tokens) that the row sees, and one
+    of two levels; and for groups with `farthest`, which is measured by token.
 
     **Source:** the two sets of rows: arXiv 2106.01269, section 3.
     """
     level = _level(level)
     head = one_row(head, row)
-    aim = aim_at(head, favour, avoid, farthest, seed)
+    aim = aim_at(head, favour, avoid, farthest, groups, seed)
     return _on_simplex(head, aim) if level == Level.SIMPLEX else _generatable(head, aim)
 
 
@@ -204,7 +210,7 @@ def _generatable(head: AttentionHead, aim: Aim) -> Alternative:
             if residual > max(_ROUNDING, (_STEEPEST * distance(found, same.weights)) ** 2):
                 continue
             return _found(level, aim, same, found, weights, query)
-    wanted = "moves the weights" if aim.token is None else f"gives token {aim.token} {_wanted(aim)} weight"
+    wanted = "moves the weights" if aim.token is None else f"gives {aim.name} {_wanted(aim)} weight"
     reason = f"of the queries with the same output that were followed, none {wanted} by more than {least:.1g}"
     return none(AlternativeStatus.NOT_FOUND, reason)
 
@@ -219,7 +225,8 @@ def _unique(level: Level, aim: Aim, polytope: RowPolytope, row: NDArray[np.float
     elif aim.token is None:
         reason = "no token can have more weight with the same output, so there are no other weights"
     else:
-        reason = f"no weights with the same output give token {aim.token} {_wanted(aim)} than {weights[aim.place]:.4g}"
+        own = aim.total(weights)
+        reason = f"no weights with the same output give {aim.name} {_wanted(aim)} than {own:.4g}"
     return Alternative(level, aim.goal, aim.token, AlternativeStatus.UNIQUE, reason)
 
 
@@ -238,12 +245,12 @@ def _found(
         gain = None
         reason = f"{moved:.4g} of the weight has moved, the most that was found"
     else:
-        before, after = float(same.weights[aim.place]), float(row[aim.place])
+        before, after = aim.total(same.weights), aim.total(row)
         gain = after - before
         bound = "the most" if aim.sign > 0 else "the least"
         which = "that is possible" if extreme else "that was found"
         change = f"{abs(gain):.2g} {_wanted(aim)} than it had"
-        reason = f"token {aim.token} has weight {after:.4g}, {change}, {bound} {which}"
+        reason = f"{aim.name} has weight {after:.4g}, {change}, {bound} {which}"
     return Alternative(
         level=level,
         goal=aim.goal,

@@ -20,6 +20,27 @@ _SAME = 1e-9
 _GROUPS_A_TOKEN = 100
 
 
+def check_groups(groups: Int[Tensor, " n"], tokens: int) -> int:
+    """How many groups there are.
+
+    **Raises:** `InputError` for groups of another shape than `[tokens]`, or of negative numbers other than -1.
+    """
+    if tuple(groups.shape) != (tokens,):
+        raise InputError(
+            f"groups have shape {tuple(groups.shape)} and the row has {tokens} tokens: "
+            f"give them shape ({tokens},), a group for each token"
+        )
+    if bool((groups < -1).any()):
+        raise InputError(
+            f"groups hold {int(groups.min())}: count groups from 0, and give -1 to tokens in none"
+        )
+    if int(groups.max()) >= _GROUPS_A_TOKEN * tokens:
+        raise InputError(
+            f"groups have numbers up to {int(groups.max())} for {tokens} tokens: count groups from 0"
+        )
+    return int(groups.max()) + 1
+
+
 class Asked:
     """The tokens, or groups of tokens, of one row.
 
@@ -46,20 +67,7 @@ class Asked:
             self.numbers, self.length = polytope.visible, tokens
             self.totals = np.eye(len(polytope.weights))
         else:
-            if tuple(groups.shape) != (tokens,):
-                raise InputError(
-                    f"groups have shape {tuple(groups.shape)} and the row has {tokens} tokens: "
-                    f"give them shape ({tokens},), a group for each token"
-                )
-            if bool((groups < -1).any()):
-                raise InputError(
-                    f"groups hold {int(groups.min())}: count groups from 0, and give -1 to tokens in none"
-                )
-            if int(groups.max()) >= _GROUPS_A_TOKEN * tokens:
-                raise InputError(
-                    f"groups have numbers up to {int(groups.max())} for {tokens} tokens: count groups from 0"
-                )
-            self.length = int(groups.max()) + 1
+            self.length = check_groups(groups, tokens)
             self.numbers = np.arange(self.length)
             members = groups.cpu().numpy()[polytope.visible] == self.numbers[:, None]
             self.totals = members.astype(np.float64)

@@ -202,14 +202,19 @@ class LevelCurve:
         return float(np.abs(self._space.coordinates @ step).max())
 
 
-def of_weight(token: int, sign: float) -> Objective:
-    r"""$\pm \log (b_j / (1 - b_j))$, which grows with $\pm b_j$ and is flat nowhere, up to a distance of 1e-11."""
+def of_weight(members: NDArray[np.bool_], sign: float) -> Objective:
+    r"""$\pm \log (B / (1 - B))$, which grows with $\pm B$ and is flat nowhere, up to a distance of 1e-11.
+
+    $B$ is the total weight of the members, which is that of a token where it is alone.
+    """
 
     def score(logs: NDArray[np.float64]) -> Score:
-        total = float(np.logaddexp.reduce(np.delete(logs, token)))
-        gradient = -np.exp(np.minimum(logs - total, 0.0))
-        gradient[token] = 1.0
-        return Score(sign * (float(logs[token]) - total), sign * gradient)
+        inside, outside = (float(np.logaddexp.reduce(logs[some])) for some in (members, ~members))
+        # Of each token its share of the members' weight, or of that of the others.
+        gradient = np.where(members, 1.0, -1.0) * np.exp(
+            np.minimum(logs - np.where(members, inside, outside), 0.0)
+        )
+        return Score(sign * (inside - outside), sign * gradient)
 
     return Objective(score, 25.0)
 
