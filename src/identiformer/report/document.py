@@ -126,11 +126,9 @@ def stylesheet() -> str:
 
 @cache
 def script_of(names: tuple[str, ...]) -> str:
-    """Some of the scripts in `assets`, one after the other: of `view` all there are, `view.js` last; else `NAME.js`."""
-    every = sorted(
-        (name for name in _assets() if name.endswith(".js")), key=lambda name: (name == "view.js", name)
-    )
-    return _inlined([file for name in names for file in (every if name == "view" else [f"{name}.js"])])
+    """Some of the scripts in `assets`, one after the other: `view` is all that begin with a number, others `NAME.js`."""
+    view = sorted(name for name in _assets() if name.endswith(".js") and name[0].isdigit())
+    return _inlined([file for name in names for file in (view if name == "view" else [f"{name}.js"])])
 
 
 def _inlined(names: Sequence[str]) -> str:
