@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from identiformer.auditing.summary import PartNotes, Summary, length_class, share_map
+from identiformer.auditing.summary import PartNotes, Summary, length_class
 from identiformer.auditing.table import SCHEMA
-from identiformer.identifiability import Level
 
 
 def row(text: int, layer: int, head: int, tokens: int, verdict: str) -> dict[str, object]:
@@ -64,16 +63,8 @@ def test_shares_by_head_layer_and_length() -> None:
     assert result["layers"][0]["simplex_length"] == 6
     assert result["refused"] == [{"layer": 1, "head": 0, "reason": "gated"}]
     assert result["notes"] == [{"layer": 0, "note": "odd"}]
-    assert summary.nullities == {(5, 0): 1, (5, 2): 1, (20, 2): 2, (8, 0): 2}
+    assert summary.nullities == {(0, 5, 0): 1, (0, 5, 2): 1, (0, 20, 2): 2, (0, 8, 0): 2}
     json.dumps(result, allow_nan=False)
-
-
-def test_the_map_has_a_gap_where_nothing_can_be_said() -> None:
-    summary = Summary()
-    for one in PARTS:
-        summary.add(one)
-    shares = share_map(summary.to_dict(), Level.SIMPLEX)
-    np.testing.assert_allclose(shares, [[2 / 3, 1 / 3], [np.nan, np.nan]])
 
 
 def test_length_classes_double() -> None:

@@ -18,7 +18,6 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.auditing.figures import draw_figures
 from identiformer.auditing.plan import spread_rows
 from identiformer.auditing.proof import candidates, prove
 from identiformer.auditing.rows import head_rows
@@ -30,6 +29,8 @@ from identiformer.errors import InputError
 from identiformer.loading import load_model
 from identiformer.output import UnfinishedFolder, refuse_replacing, write_json
 from identiformer.reading import AS_FOUND, ChosenColumns, Say, load_split, takes_pairs
+from identiformer.report.audit_figures import audit_plots
+from identiformer.report.figures import write_png
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
 
@@ -111,7 +112,7 @@ def audit(
                 result["proof"] = run.proof(parts, progress)
         folder.result.mkdir()
         parts.join(folder.result / HEADS)
-        draw_figures(folder.result / FIGURES, result, summary.nullities)
+        write_png(audit_plots(result, summary.nullities), folder.result / FIGURES)
         write_json(folder.result / SUMMARY, result)
         folder.finish()
     return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from identiformer.auditing.tally import Tally
 from identiformer.capturing import CapturedLayer
-from identiformer.identifiability import Level
 
 # The name under which a part of the table keeps what its rows do not tell.
 NOTES = b"identiformer"
@@ -81,8 +79,8 @@ class Summary:
         self.refused: dict[tuple[int, int], str] = {}
         self._notes: dict[tuple[int, str], None] = {}
         self.simplex_lengths: dict[int, int] = {}
-        # How often a row that sees so many tokens has such a nullity on the simplex.
-        self.nullities: Counter[tuple[int, int]] = Counter()
+        # How many rows of a layer that see so many tokens have such a nullity on the simplex.
+        self.nullities: Counter[tuple[int, int, int]] = Counter()
 
     @property
     def rows(self) -> int:
@@ -119,10 +117,16 @@ class Summary:
                 self._by_head_and_length[layer, head, length],
             ):
                 tally.add(chosen)
-        pairs, counts = np.unique(
-            np.stack([columns["tokens"], columns["simplex_nullity"]], axis=1), axis=0, return_counts=True
+        kinds, counts = np.unique(
+            np.stack([columns[name] for name in ("layer", "tokens", "simplex_nullity")], axis=1).astype(
+                np.int64
+            ),
+            axis=0,
+            return_counts=True,
         )
-        self.nullities.update({(n, k): c for (n, k), c in zip(pairs.tolist(), counts.tolist(), strict=True)})
+        self.nullities.update(
+            {(layer, n, k): c for (layer, n, k), c in zip(kinds.tolist(), counts.tolist(), strict=True)}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The contents of summary.json but for what the audit itself knows (model, source, settings, proof).
@@ -178,22 +182,3 @@ def _classes(tallies: dict[int, Tally]) -> list[dict[str, Any]]:
         {"from": 1 if upper == 8 else upper // 2 + 1, "to": upper, **tally.to_dict()}
         for upper, tally in sorted(tallies.items())
     ]
-
-
-def share_map(summary: dict[str, Any], level: Level) -> NDArray[np.float64]:
-    """The share of identifiable rows at a level, `[layers, heads]`; NaN where nothing can be said."""
-    return _map(summary, lambda head: head["levels"][level.value]["identifiable"])
-
-
-def top_map(summary: dict[str, Any]) -> NDArray[np.float64]:
-    """The share of rows whose top token is certain, `[layers, heads]`; NaN where nothing can be said."""
-    return _map(summary, lambda head: head["top_certain"])
-
-
-def _map(summary: dict[str, Any], of: Callable[[dict[str, Any]], float | None]) -> NDArray[np.float64]:
-    heads = summary["heads"] + summary["refused"]
-    shares = np.full((max(h["layer"] for h in heads) + 1, max(h["head"] for h in heads) + 1), np.nan)
-    for head in summary["heads"]:
-        if (share := of(head)) is not None:
-            shares[head["layer"], head["head"]] = share
-    return shares
