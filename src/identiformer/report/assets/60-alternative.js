@@ -31,9 +31,10 @@
     return state.word === null ? first(head) : find(head, state.goal, state.word);
   }
 
-  /* Whether it is certain, without asking, that there is none. */
+  /* Whether it is certain, without asking, that there is none: what is so on the simplex is so for every word. */
   function isUnique(head) {
-    return Boolean(head.levels.simplex && head.levels.simplex.verdict === "global");
+    const certified = head.levels.simplex && head.levels.simplex.verdict === "global";
+    return Boolean(certified) || known(head).some((one) => one.goal === "farthest" && one.level === "simplex" && one.status === "unique");
   }
 
   /* Ask the server for what is not in the data; `done` is called when there is an answer, or none will come. */
@@ -127,7 +128,7 @@
     fact("Most attended", [quote(nameOf(explanation, top(before), false), 24), " \u2192 ", quote(nameOf(explanation, top(after), false), 24)]);
     if (one.word !== null) fact("Weight of the word", `${fixed(before[one.word])} \u2192 ${fixed(after[one.word])}`);
     if (typeof one.residual === "number") fact("Change of the head\u2019s output", `${small(one.residual)} of its length`);
-    fact("Change of the model\u2019s output", typeof one.output_change === "number" ? small(one.output_change) : "the model was not run with these weights");
+    fact("Change of the model\u2019s output", typeof one.output_change === "number" ? `${small(one.output_change)} of its largest number` : "the model was not run with these weights");
     return [
       h("p", null, sentence(explanation, one)),
       h("dl", { class: "facts" }, facts),
