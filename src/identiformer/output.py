@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -23,11 +23,31 @@ def refuse_existing(path: Path, overwrite: bool, option: str = "--output") -> No
     raise InputError(f"{path} exists already: give another {option}, or --overwrite to replace it")
 
 
-def refuse_source(path: Path, source: str, option: str = "--output") -> None:
-    """Raise an `InputError` if `path` is the file that is read: what is written would replace it."""
-    there = os.path.expanduser(source)
-    if os.path.exists(path) and os.path.exists(there) and path.samefile(there):
-        raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
+def refuse_file(
+    path: Path | None, read: Iterable[str | Path], overwrite: bool, option: str = "--json file"
+) -> None:
+    """Raise an `InputError` if a file that is to be written would replace something it must not.
+
+    Args:
+        path: The file; `None` where none is wanted.
+        read: Files, and folders with all they hold, that are read: they are never replaced. A name of something on a
+            hub is no file.
+        overwrite: Whether another file may be replaced.
+        option: What the user calls `path`.
+    """
+    if path is None:
+        return
+    if os.path.exists(path):
+        # What is written takes the place of a link, and of no file that the link leads to; so both count.
+        places = {path.parent.resolve() / path.name, path.resolve()}
+        for there in (Path(os.path.expanduser(name)) for name in read):
+            if os.path.isfile(there) and path.samefile(there):
+                raise InputError(f"{path} is the file to read, and is not replaced: give another {option}")
+            if os.path.isdir(there) and any(place.is_relative_to(there.resolve()) for place in places):
+                raise InputError(
+                    f"{path} lies in {there}, which is read, and is not replaced: give another {option}"
+                )
+    refuse_existing(path, overwrite, option)
 
 
 def refuse_replacing(

@@ -281,14 +281,42 @@ def test_predict_to_standard_output_and_to_files(model: Path, source: str, run: 
     assert "exists already" in refused(run("predict", model, source, "-o", tmp_path / "out.csv"))
 
 
-def test_the_file_that_is_read_is_not_replaced(model: Path, source: str, run: Run):
-    before = Path(source).read_bytes()
+def test_nothing_that_is_read_is_replaced(
+    model: Path, source: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither the texts nor a file of the model, by whatever name."""
+    folder = tmp_path / "splits"
+    folder.mkdir()
+    (folder / "test.json").write_text(json.dumps(rows_of_texts(12)))
+    (tmp_path / "link").symlink_to(model)
+    encoder = saved_encoder(tmp_path / "bert")
+    config, other = model / "config.json", tmp_path / "link" / "tokenizer.json"
+    before = [path.read_bytes() for path in (Path(source), folder / "test.json", config, other)]
+    explain = ["explain", model, "--text", "a fine meal"]
     for options in (
         ["predict", model, source, "--output", source],
         ["evaluate", model, source, "--json", source],
+        ["evaluate", model, folder, "--json", folder / "test.json"],
+        ["advise", folder, "--json", folder / "test.json"],
+        ["retrofit", encoder, tmp_path / "new", "--texts", source, "--json", source],
     ):
         assert "is the file to read, and is not replaced" in refused(run(*options, "--overwrite"))
-    assert Path(source).read_bytes() == before
+    for options in (
+        ["evaluate", model, source, "--json", config],
+        ["evaluate", tmp_path / "link", source, "--json", config],
+        [*explain, "--json", config],
+        [*explain, "--json", other],
+        ["advise", source, "--model", model, "--json", config],
+        ["retrofit", encoder, tmp_path / "new", "--json", encoder / "config.json"],
+    ):
+        assert "which is read, and is not replaced: give another --json file" in refused(
+            run(*options, "--overwrite")
+        )
+    assert before == [path.read_bytes() for path in (Path(source), folder / "test.json", config, other)]
+    # Beside what is read, results may be replaced.
+    monkeypatch.chdir(folder)
+    (folder / "scores.json").write_text("old")
+    assert run("evaluate", model, ".", "--json", "scores.json", "--overwrite").status == 0
 
 
 def test_results_go_to_standard_output_beside_a_progress_bar(

@@ -62,12 +62,11 @@ def advise(
     from identiformer.advice import advise as run
     from identiformer.cli.advice_view import show_advice
     from identiformer.cli.progress import progress_bar
-    from identiformer.output import refuse_existing, refuse_source, write_json
+    from identiformer.data import files_of
+    from identiformer.output import refuse_file, write_json
     from identiformer.reading import ChosenColumns
 
-    if json_file is not None:
-        refuse_source(json_file, source, "--json file")
-        refuse_existing(json_file, overwrite, "--json file")
+    refuse_file(json_file, [*files_of(source), *([] if model is None else [model])], overwrite)
     quiet_libraries()
     with progress_bar("measuring") as progress:
         advice = run(

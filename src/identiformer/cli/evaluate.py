@@ -34,14 +34,13 @@ def evaluate(
     """Score MODEL on the labelled texts of SOURCE."""
     from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import show
+    from identiformer.data import files_of
     from identiformer.evaluation import metrics_table
-    from identiformer.output import refuse_existing, refuse_source, write_json
+    from identiformer.output import refuse_file, write_json
     from identiformer.reading import ChosenColumns
     from identiformer.scoring import evaluate as run
 
-    if json_file is not None:
-        refuse_source(json_file, source, "--json file")
-        refuse_existing(json_file, overwrite, "--json file")
+    refuse_file(json_file, [model, *files_of(source)], overwrite)
     quiet_libraries()
     with progress_bar("scoring") as progress:
         metrics = run(

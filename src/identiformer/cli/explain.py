@@ -55,7 +55,7 @@ def explain(
     from identiformer.cli.token_view import token_view
     from identiformer.explanation import explain as run
     from identiformer.explanation import load_to_explain
-    from identiformer.output import refuse_existing, write_json
+    from identiformer.output import refuse_file, write_json
     from identiformer.reading import check_pair
     from identiformer.scoring import check_given
 
@@ -64,8 +64,7 @@ def explain(
         _layers(layers),
         numbers_option(heads, "--heads"),
     )
-    if json_file is not None:
-        refuse_existing(json_file, overwrite, "--json file")
+    refuse_file(json_file, [model], overwrite)
     check_given([text])
     check_given([] if text_pair is None else [text_pair], pair=True)
     quiet_libraries()

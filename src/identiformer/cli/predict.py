@@ -51,7 +51,8 @@ def predict(
     if source is not None and text_pair:
         raise InputError("--text-pair goes with --text: for SOURCE give --text-pair-column")
     from identiformer.cli.progress import progress_bar
-    from identiformer.output import refuse_existing, refuse_source
+    from identiformer.data import files_of
+    from identiformer.output import refuse_file
     from identiformer.prediction_files import check_ending, write_json_lines, write_predictions
     from identiformer.reading import ChosenColumns
     from identiformer.scoring import predict as run
@@ -59,9 +60,7 @@ def predict(
 
     if output is not None:
         check_ending(output)
-        if source is not None:
-            refuse_source(output, source)
-        refuse_existing(output, overwrite)
+        refuse_file(output, [model, *files_of(source or "")], overwrite, "--output")
     quiet_libraries()
     with progress_bar("predicting") as progress:
         if source is not None:

@@ -51,11 +51,11 @@ def retrofit(
     """Let the values of MODEL carry its keys, which makes its attention identifiable, and write it to DIR."""
     from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import show
-    from identiformer.output import refuse_existing, write_json
+    from identiformer.data import files_of
+    from identiformer.output import refuse_file, write_json
     from identiformer.retrofitting import retrofit_folder
 
-    if json_file is not None:
-        refuse_existing(json_file, overwrite, "--json file")
+    refuse_file(json_file, [model, *(file for source in texts or () for file in files_of(source))], overwrite)
     quiet_libraries()
     with progress_bar("retrofitting") as progress:
         report = retrofit_folder(

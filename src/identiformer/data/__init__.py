@@ -6,7 +6,7 @@ Importing this is cheap: `datasets` and `pyarrow` are imported when something is
 from identiformer.data.docstrings import Docstring, generate_docstrings
 from identiformer.data.labels import check_labels, encode_labels, label_names
 from identiformer.data.reviews import Review, generate_reviews
-from identiformer.data.sources import load_source
+from identiformer.data.sources import files_of, load_source
 from identiformer.data.splits import split_data
 from identiformer.data.types import Columns, TextData
 
@@ -17,6 +17,7 @@ __all__ = [
     "TextData",
     "check_labels",
     "encode_labels",
+    "files_of",
     "generate_docstrings",
     "generate_reviews",
     "label_names",

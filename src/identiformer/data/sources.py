@@ -96,6 +96,16 @@ def load_source(
     return _read(name, tables, (text_column, label_column, text_pair_column), labels, on_bad_row, notes)
 
 
+def files_of(source: str) -> list[Path]:
+    """The files that a source is read from, those that are there; none of a hub data set or a demo."""
+    path = Path(os.path.expanduser(source))
+    if os.path.isfile(path):
+        return [path]
+    if not source or not os.path.isdir(path) or not os.access(path, os.R_OK):
+        return []
+    return [item for item in path.iterdir() if item.is_file() and stem_of(item) in SPLIT_NAMES]
+
+
 def _read(
     source: str,
     tables: Mapping[str, Table],
