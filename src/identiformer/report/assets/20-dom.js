@@ -27,11 +27,15 @@
   const UNSEEN = /(?![\n\t\u200c\u200d\u{e0020}-\u{e007f}])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
   function readable(text) {
-    return text.replace(UNSEEN, (character) => {
-      const code = character.codePointAt(0);
-      if (code < 0x20) return String.fromCodePoint(0x2400 + code); // the pictures of control characters
-      return code === 0x7f ? "\u2421" : `\\u{${code.toString(16)}}`;
-    });
+    return text.replace(UNSEEN, escaped);
+  }
+
+  /* As Python writes it, which the terminal and the page without JavaScript show. */
+  function escaped(character) {
+    const code = character.codePointAt(0);
+    if (character === "\r") return "\\r";
+    const [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${code.toString(16).padStart(digits, "0")}`;
   }
 
   /* In a name line ends and tabs are to be seen as well. */

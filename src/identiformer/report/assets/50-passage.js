@@ -39,6 +39,15 @@
     return places;
   }
 
+  /* A word keeps its plot at its side where directions mix: without a mark of the word's own direction after it, the
+     plot would go where the text around it goes. */
+  const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+
+  function directionMark(text) {
+    if (RIGHT_TO_LEFT.test(text)) return "\u200f";
+    return /\p{L}/u.test(text) ? "\u200e" : "";
+  }
+
   /* What is drawn of each item: its level (share of the greatest), its sign, its plot. */
   function drawing(shown) {
     if (shown.view === "effective") {
@@ -108,6 +117,7 @@
     const buttons = [];
     const segments = typeof explanation.text_pair === "string" ? [0, 1] : [0];
     const blocks = segments.map((segment) => {
+      const mixed = RIGHT_TO_LEFT.test(segment ? explanation.text_pair : explanation.text);
       const contents = layOut(explanation, shown.items, segment).map((place) => {
         if (place.gap !== undefined) return readable(place.gap);
         if (place.unread !== undefined) return h("span", { class: "unread", title: "not read by the model" }, readable(place.unread));
@@ -123,6 +133,7 @@
         }
         if (choose) {
           word.append(drawn.plot(i));
+          if (mixed && !place.chip) word.append(directionMark(place.text));
           word.dataset.item = i;
           word.setAttribute("role", "button");
           word.setAttribute("aria-label", said(explanation, shown, i));

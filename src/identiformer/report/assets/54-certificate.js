@@ -14,28 +14,18 @@
     const rows = LEVELS.map((level) => {
       const says = verdict(head.levels[level.name]);
       return h(
-        "tr",
-        { class: says.state },
-        h("th", { scope: "row" }, level.title, " ", h("span", { class: "level-name" }, level.name)),
-        h("td", null, mark(says.state), says.text),
-        h("td", { class: "quiet number" }, says.margin || ""),
+        "div",
+        { class: says.state, "data-level": level.name },
+        h("dt", { title: level.means }, level.title, " ", h("span", { class: "level-name" }, level.name)),
+        h("dd", null, mark(says.state), says.text),
+        h("dd", { class: "quiet margin" }, says.margin),
       );
     });
     const unit = shown.pieces ? "piece" : "word";
     return [
       h("h3", null, "Could its attention have been another?"),
       h("p", { class: "headline" }, headline(head)),
-      h(
-        "div",
-        { class: "scroll" },
-        h(
-          "table",
-          { class: "certificate" },
-          h("caption", { class: "unseen" }, "The certificate of this head, for each set of weights that is allowed"),
-          h("thead", { class: "unseen" }, h("tr", null, ["out of", "certificate", "margin"].map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", null, rows),
-        ),
-      ),
+      h("dl", { class: "certificate" }, rows),
       tops(explanation, shown, unit),
       head.tied_tokens
         ? h("p", null, `${count(head.tied_tokens, "token")} ${head.tied_tokens === 1 ? "has" : "have"} the same key and value as another: among distributions only their total is fixed.`)

@@ -7,8 +7,8 @@
 
   const VIEWS = [
     ["attention", "Attention", "the weights of the head"],
-    ["effective", "Effective attention", "the part of the weights that reaches the output"],
-    ["alternative", "Same answer, different explanation", "other weights that give the same output"],
+    ["effective", "Effective attention", "the part of the weights that the output depends on"],
+    ["alternative", "An alternative", "same answer, different explanation: other weights that give the same output"],
   ];
   const UNITS = [
     ["words", "Words"],
@@ -32,13 +32,17 @@
       const ofHead = ofLayer.filter((one) => one.head === head.head);
       options(selects.layer, unique(heads.map((one) => one.layer)), head.layer, String);
       options(selects.head, unique(ofLayer.map((one) => one.head)), head.head, String);
-      options(selects.row, ofHead.map((one) => one.row), head.row, (row, i) => `${row}: ${rowName(explanation, ofHead[i], state.unit === "pieces")}`);
+      options(selects.row, ofHead.map((one) => one.row), head.row, (row, i) => rowTitle(explanation, ofHead[i], state.unit === "pieces"));
       unit.element.hidden = explanation.words.every((word) => word.tokens.length === 1);
       view.choose(state.view);
       unit.choose(state.unit);
     }
 
     return { element, update };
+  }
+
+  function rowTitle(explanation, head, pieces) {
+    return head.kind === "cross" ? String(head.row) : `${head.row}: ${rowName(explanation, head, pieces).replace(/^of /, "")}`;
   }
 
   /* Radio buttons in a row. */

@@ -25,7 +25,7 @@
             shown.map(([name, share]) =>
               h("li", { class: name === says ? "predicted" : null }, h("span", { class: "name" }, quote(name, 40)), h("span", { class: "share", "--share": share, "aria-hidden": "true" }), h("span", { class: "number" }, share.toFixed(3))),
             ),
-            rest > 0 ? h("li", { class: "quiet" }, `and ${count(rest, "more label", "more labels")}`) : null,
+            rest > 0 ? h("li", { class: "quiet more" }, `and ${count(rest, "more label", "more labels")}`) : null,
           )
         : null,
     ];
