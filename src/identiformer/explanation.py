@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import CapturedLayer, Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
 from identiformer.explained_heads import HeadExplanation, attends_elsewhere, explain_heads
 from identiformer.identifiability import Level
-from identiformer.loading import label_list, load_classifier, load_model
+from identiformer.loading import label_list, load_classifier, load_configuration, load_model
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
 from identiformer.words import Token, Word, read_words
@@ -87,8 +87,8 @@ def load_to_explain(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
             read; as `load_model` elsewhere.
     """
     try:
-        architectures = AutoConfig.from_pretrained(name).architectures or [""]
-    except Exception:  # each library that reads a part has its own; loading tells what is wrong
+        architectures = load_configuration(name).architectures or [""]
+    except InputError:  # loading tells what is wrong
         return load_classifier(name)
     return load_classifier(name) if "ForSequenceClassification" in architectures[0] else load_model(name)
 
