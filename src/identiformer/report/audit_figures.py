@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from identiformer.report.figures import Plot, Theme, numbers, percent, small
+from identiformer.report.figures import Plot, Theme
 from identiformer.report.lengths_figure import lengths_plot
+from identiformer.report.tables import Table, numbers, percent, small
 
 LEVELS = ("free", "simplex", "generatable")
 _MOST_NAMED = 20  # cells of a map in a row, with a number in each
@@ -131,8 +132,11 @@ def nullity_plot(nullities: Counter[tuple[int, int, int]], limits: Mapping[int, 
         shows,
         "Points: rows by the tokens they see and their nullity; dashed line: the least nullity possible.",
         draw,
-        ("tokens seen", "rows", "without freedom", "least", "median", "most"),
-        rows,
+        Table(
+            "Directions of freedom on the simplex",
+            ("tokens seen", "rows", "rows without any", "least", "median", "most"),
+            rows,
+        ),
     )
 
 
@@ -215,8 +219,12 @@ def margins_plot(classes: Sequence[Mapping[str, Any]]) -> Plot:
         shows,
         "Points: median margin by length and level; bars from 5 % to 95 % of the rows; logarithmic scale.",
         draw,
-        ("tokens seen", "level", "identifiable", "5 %", "median", "95 %"),
-        rows,
+        Table(
+            "Margins of the rows that are identifiable: 5 %, half and 95 % of them have less",
+            ("tokens seen", "level", "identifiable", "5 %", "median", "95 %"),
+            rows,
+            texts=(1,),
+        ),
     )
 
 
@@ -285,13 +293,16 @@ def map_plot(name: str, title: str, what: str, shares: NDArray[np.float64]) -> P
         shows,
         f"Map of layers {numbers(layers)} and heads {numbers(heads)}, each cell with its share of rows in percent.",
         draw,
-        ("layer", *(f"head {head}" for head in heads)),
-        [
+        Table(
+            title,
+            ("layer", *(f"head {head}" for head in heads)),
             [
-                str(layer),
-                *("–" if np.isnan(shares[layer, h]) else percent(float(shares[layer, h])) for h in heads),
-            ]
-            for layer in layers
-        ],
+                [
+                    str(layer),
+                    *(percent(None if np.isnan(share) else float(share)) for share in shares[layer, heads]),
+                ]
+                for layer in layers
+            ],
+        ),
         (7.2, min(1.4 + 0.32 * len(layers), 9.0)) if len(layers) > 2 else (7.2, 2.2),
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from identiformer.output import whole_file
-
-Cell = str | int | float | None
+from identiformer.report.tables import Table
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Plot:
         shows: A sentence or two on what is to be seen, computed from the numbers.
         alt: What kind of picture it is, for those who do not see it.
         draw: Draws it.
-        columns, rows: Its numbers as a table; floats between are shown as they are formatted, so give strings.
+        table: Its numbers.
         size: In inches.
     """
 
@@ -53,8 +54,7 @@ class Plot:
     shows: str
     alt: str
     draw: Callable[[Axes, Theme], None]
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    table: Table
     size: tuple[float, float] = (7.2, 3.7)
 
 
@@ -122,6 +122,11 @@ def _drawn(plot: Plot, theme: Theme, kind: str) -> bytes:
     return target.getvalue()
 
 
+def percent_axis(axis: Axis) -> None:
+    """Say shares as percentages."""
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g} %"))
+
+
 def _legend_below(figure: Figure, axes: Axes) -> None:
     """The legend, where it covers nothing."""
     handles, labels = axes.get_legend_handles_labels()
@@ -129,35 +134,3 @@ def _legend_below(figure: Figure, axes: Axes) -> None:
         figure.legend(
             handles, labels, loc="outside lower center", ncols=1 if max(map(len, labels)) > 34 else 3
         )
-
-
-def numbers(values: Iterable[int]) -> str:
-    """Whole numbers as a reader lists them: `0–3, 5`."""
-    runs: list[list[int]] = []
-    for value in sorted(set(values)):
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs)
-
-
-def percent(share: float | None) -> str:
-    """A share as a percentage that never says 100 % or 0 % of what is only nearly so."""
-    if share is None:
-        return "–"
-    shown = f"{share:.1%}"
-    if shown == "100.0%" and share < 1:
-        return "over 99.9 %"
-    if shown == "0.0%" and share > 0:
-        return "under 0.1 %"
-    return shown.replace(".0%", "%").replace("%", " %")
-
-
-def small(value: float | None) -> str:
-    """A number of any size in two digits."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    return f"{value:.2g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.1e}".replace("e-0", "e-")

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
-from identiformer.report.figures import Plot, Theme, numbers, percent
+from identiformer.report.figures import Plot, Theme, percent_axis
+from identiformer.report.tables import Table, numbers, percent
 
 _BARS = 60
 _STYLES = ("--", ":", "-.")
@@ -63,7 +63,7 @@ def lengths_plot(
                 label=f"{limit} tokens: the most that can be identifiable{where}",
             )
         axes.set_xlim(min(float(edges[0]), 0), max(longest, *marks, 1) * 1.04 + 1)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        percent_axis(axes.yaxis)
         axes.yaxis.grid(True)
         axes.set_xlabel("tokens, special ones included, before truncation")
         axes.set_ylabel("share of texts" + (" or rows" if groups else ""))
@@ -83,8 +83,7 @@ def lengths_plot(
         "Bars: share of texts by number of tokens"
         + ("; dashed line: the most tokens that can be identifiable on the simplex." if marks else "."),
         draw,
-        columns,
-        rows,
+        Table("Texts by length", columns, rows),
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from identiformer.report.figures import Plot, Theme, percent
+from identiformer.report.figures import Plot, Theme, percent_axis
+from identiformer.report.tables import Table, percent
 
 _BINS = 10
 
@@ -45,7 +46,7 @@ def curve_plot(log: Sequence[Mapping[str, Any]], best_epoch: int) -> Plot:
         right.plot(epochs, accuracies, marker="o", markersize=4, color=theme.first)
         axes.axvline(best_epoch, color=theme.ink, linewidth=0.8, linestyle=":", label="epoch kept")
         right.spines["right"].set_visible(True)
-        right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        percent_axis(right.yaxis)
         axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.grid(True)
@@ -64,15 +65,18 @@ def curve_plot(log: Sequence[Mapping[str, Any]], best_epoch: int) -> Plot:
         shows,
         "Lines by epoch: training loss, validation log loss and validation accuracy.",
         draw,
-        ("epoch", "training loss", "validation log loss", "validation accuracy"),
-        [
+        Table(
+            "Epochs",
+            ("epoch", "training loss", "validation log loss", "validation accuracy"),
             [
-                str(epoch),
-                *("–" if loss[i] is None else f"{loss[i]:.4f}" for loss in losses),
-                percent(accuracies[i]),
-            ]
-            for i, epoch in enumerate(epochs)
-        ],
+                [
+                    str(epoch),
+                    *("–" if loss[i] is None else f"{loss[i]:.4f}" for loss in losses),
+                    percent(accuracies[i]),
+                ]
+                for i, epoch in enumerate(epochs)
+            ],
+        ),
     )
 
 
@@ -103,8 +107,8 @@ def reliability_plot(confidences: NDArray[np.float64], correct: NDArray[np.bool_
             label="texts (the larger, the more)",
             clip_on=False,
         )
-        for set_formatter in (axes.xaxis.set_major_formatter, axes.yaxis.set_major_formatter):
-            set_formatter(PercentFormatter(1.0, decimals=None))
+        percent_axis(axes.xaxis)
+        percent_axis(axes.yaxis)
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
         axes.grid(True)
@@ -124,14 +128,17 @@ def reliability_plot(confidences: NDArray[np.float64], correct: NDArray[np.bool_
         shows,
         "Points: share of right predictions by probability; dashed line: where both are the same.",
         draw,
-        ("probability", "texts", "mean probability", "right"),
-        [
+        Table(
+            "Test texts by the probability of their predicted label",
+            ("probability", "texts", "mean probability", "right"),
             [
-                f"{100 * i // _BINS}–{100 * (i + 1) // _BINS} %",
-                int(counts[i]),
-                percent(float(confidence[j])),
-                percent(float(accuracy[j])),
-            ]
-            for j, i in enumerate(filled.tolist())
-        ],
+                [
+                    f"{100 * i // _BINS}–{100 * (i + 1) // _BINS} %",
+                    int(counts[i]),
+                    percent(float(confidence[j])),
+                    percent(float(accuracy[j])),
+                ]
+                for j, i in enumerate(filled.tolist())
+            ],
+        ),
     )

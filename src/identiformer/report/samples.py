@@ -1,0 +1,268 @@
+"""The texts that a report shows word by word: which, and what is computed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any, Protocol
+
+import numpy as np
+from markupsafe import Markup
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from identiformer.errors import InputError
+from identiformer.explained_heads import HeadExplanation
+from identiformer.explanation import Explanation, Layers, explain
+from identiformer.identifiability import Level, Verdict
+from identiformer.report.packing import bytes_of, packed_explanation
+from identiformer.report.tables import counted
+
+# Of a page that stays below `document.LARGEST_PAGE`; the rest is for its figures, tables and scripts.
+LARGEST_SAMPLE = 8_000_000
+_TOO_LARGE = 10  # texts in a row that do not fit, after which no more are tried
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class SampledText:
+    """A text to show.
+
+    Args:
+        number: Its row in the source, from 1.
+        text, text_pair: The text.
+        label: Its true label, where there is one.
+    """
+
+    number: int
+    text: str
+    text_pair: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a report shows of single texts.
+
+    Args:
+        explanations: From `packed_explanation`.
+        labels: Of the model.
+        shown_of: How many texts are shown, and of how many.
+        intro: What is shown, in a sentence.
+        detailed: For which rows there are bounds and alternatives, in a sentence.
+        notes: What else is to be said: texts that cannot be explained, and why.
+        static: The first of them, for readers without JavaScript.
+    """
+
+    explanations: list[dict[str, Any]]
+    labels: list[str]
+    shown_of: tuple[int, int]
+    intro: str
+    detailed: str
+    notes: list[str] = field(default_factory=list)
+    static: Markup | None = None
+
+
+class TextAt(Protocol):
+    """Gives the text at a place of a data set."""
+
+    def __call__(self, place: int) -> SampledText: ...  # noqa: D102
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Up to `most` of the places from 0 to `count`, in an order of which every beginning is spread evenly.
+
+    They are evenly spaced ones, ordered by their numbers in base 2 read backwards (van der Corput's sequence).
+    """
+    kept = min(count, most)
+    bits = max(kept - 1, 1).bit_length()
+    order = sorted(range(kept), key=lambda i: f"{i:0{bits}b}"[::-1])
+    return [i * count // kept for i in order]
+
+
+def wrong_first(right: Sequence[bool], most: int) -> list[int]:
+    """Up to `most` places: up to half of them of wrong predictions, all spread evenly, wrong and right in turns."""
+    groups = [[place for place, it in enumerate(right) if it == kind] for kind in (False, True)]
+    wrong, others = ([group[i] for i in spread(len(group), most)] for group in groups)
+    turns = zip_longest(wrong[: max(most // 2, 1)], others)
+    order = [place for turn in turns for place in turn if place is not None]
+    return order[:most]
+
+
+def explained_samples(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    order: Sequence[int],
+    text_at: TextAt,
+    texts: int,
+    labels: Sequence[str],
+    intro: str,
+    *,
+    shown_first: Callable[[int], Any] = lambda place: place,
+    layers: Layers = "all",
+    heads: Collection[int] | None = None,
+    detailed_rows: int = 100,
+    largest: int = LARGEST_SAMPLE,
+    progress: Progress = lambda _done, _total: None,
+) -> Samples:
+    """Explain texts of a data set for a page, as many as fit.
+
+    Every head's weights, effective attention and certificates are there for all texts. Bounds and alternatives take
+    much longer: they are computed for whole layers, the last layer of the texts shown first, of so many rows in all.
+    Where weights are unique their bounds are known.
+
+    Args:
+        model, tokenizer: The model.
+        order: Places of texts in the data set, in the order in which they are taken.
+        text_at: Gives the text at a place.
+        texts: How many the data set has.
+        labels: Of the model.
+        intro: What texts these are, in a sentence; how many there are is added to it.
+        shown_first: Gives the key by which places are sorted on the page.
+        layers, heads: As of `explain`.
+        detailed_rows: The most rows of heads that are not unique, with bounds and alternatives.
+        largest: The most bytes of the page.
+        progress: Called with the texts done since the last call, and how many there are.
+    """
+    maker = _Maker(model, tokenizer, layers, heads)
+    packed: dict[int, dict[str, Any]] = {}
+    failed: dict[str, int] = {}
+    size = large = 0
+    progress(0, len(order))
+    for place in order:
+        it = text_at(place)
+        try:
+            one = packed_explanation(maker.quick(it), it.number, it.label)
+        except InputError as error:
+            failed[str(error)] = failed.get(str(error), 0) + 1
+        else:
+            extent = bytes_of(one)
+            if size + extent <= largest:
+                packed[place] = one
+                size += extent
+            else:
+                large += 1
+        progress(1, len(order))
+        if large >= _TOO_LARGE:
+            break
+    left = detailed_rows
+    shown = sorted(packed, key=shown_first)
+    detailed_texts = 0
+    for place in shown if detailed_rows else ():
+        before = packed[place]
+        last = max(head["layer"] for head in before["heads"])
+        wanted = [
+            head["head"]
+            for head in before["heads"]
+            if head["layer"] == last and head["levels"]["simplex"]["nullity"]
+        ]
+        if len(wanted) > left:
+            break
+        if not wanted:
+            continue
+        it = text_at(place)
+        after = packed_explanation(maker.detailed(it, last), it.number, it.label)
+        size += bytes_of(after) - bytes_of(before)
+        if size > largest:
+            break
+        packed[place] = after
+        left -= len(wanted)
+        detailed_texts += 1
+    return Samples(
+        explanations=[packed[place] for place in shown],
+        labels=list(labels),
+        shown_of=(len(shown), texts),
+        intro=_intro(intro, len(shown), texts),
+        detailed=_detailed(detailed_rows - left, detailed_texts),
+        notes=[f"{counted(count, 'text')} left out: {reason}" for reason, count in failed.items()]
+        + ([f"{counted(large, 'text')} left out: they would make this page too large"] if large else []),
+    )
+
+
+class _Maker:
+    """Explains the texts of one report; what a detailed explanation shares with a quick one is computed once."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        layers: Layers,
+        heads: Collection[int] | None,
+    ):
+        self._model, self._tokenizer = model, tokenizer
+        self._layers: Layers = layers
+        self._heads = heads
+        self._rows: Any = "pooled"
+
+    def quick(self, it: SampledText) -> Explanation:
+        """Weights and certificates of all heads; the bounds of those that are unique."""
+        try:
+            found = self._explain(it, self._layers, intervals=False, alternatives=None)
+        except InputError:
+            if self._rows != "pooled":
+                raise
+            self._rows = 1  # a model without such a row: the first one
+            found = self._explain(it, self._layers, intervals=False, alternatives=None)
+        return replace(found, heads=[_with_known_bounds(head) for head in found.heads])
+
+    def detailed(self, it: SampledText, layer: int) -> Explanation:
+        """The same, with bounds and alternatives in one layer."""
+        quick, layer_alone = self.quick(it), self._explain(it, [layer], intervals=True, alternatives=0)
+        detailed = {(head.layer, head.head, head.row): head for head in layer_alone.heads}
+        return replace(
+            quick,
+            heads=[detailed.get((head.layer, head.head, head.row), head) for head in quick.heads],
+        )
+
+    def _explain(self, it: SampledText, layers: Layers, **options: Any) -> Explanation:
+        return explain(
+            self._model,
+            self._tokenizer,
+            it.text,
+            it.text_pair,
+            rows=self._rows,
+            layers=layers,
+            heads=self._heads,
+            **options,
+        )
+
+
+def _with_known_bounds(head: HeadExplanation) -> HeadExplanation:
+    """Where no other weights have the same output, bounds are the weights."""
+    if head.levels[Level.SIMPLEX.value].verdict != Verdict.GLOBAL.label or head.lower is not None:
+        return head
+    return replace(
+        head,
+        lower=head.weights,
+        upper=head.weights,
+        possible_tops=_tops(head.weights),
+        word_lower=head.word_weights,
+        word_upper=head.word_weights,
+        word_possible_tops=_tops(head.word_weights),
+    )
+
+
+def _tops(weights: np.ndarray) -> list[int]:
+    # As in `possible_tops`: closer than that is equal to the model.
+    return np.flatnonzero(weights >= weights.max() - np.finfo(np.float32).eps).tolist()
+
+
+def _intro(which: str, shown: int, texts: int) -> str:
+    if shown == texts:
+        return f"{which} All {counted(texts, 'text')} are here." if texts > 1 else which
+    return f"{which} {shown:,} of {counted(texts, 'text')} are here."
+
+
+def _detailed(rows: int, texts: int) -> str:
+    if not rows:
+        return ""
+    return (
+        f"Bounds and alternatives were computed for {counted(rows, 'row')}: the last layer’s in the first "
+        f"{counted(texts, 'text')} that are not unique."
+    )
+
+
+def no_samples(reason: str, labels: Mapping[str, Any] | Sequence[str] = ()) -> Samples:
+    """A report without texts."""
+    return Samples([], list(labels), (0, 0), reason, "")
