@@ -22,10 +22,11 @@ from architectures import SIZE, build
 from identiformer import explained_heads, explanation
 from identiformer.capturing import CapturedLayer, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.explanation import explain, load_to_explain
+from identiformer.explanation import load_to_explain
 from small import TEXTS, small_classifier
 
 t: Any = transformers
+explain: Any = explanation.explain  # its bounds are None where they were not asked for
 LEVELS = {"free", "simplex", "generatable"}
 PIECES = ["[PAD]", "[EOS]", "[CLS]", "[UNK]", "the", "film", "was", "un", "##like", "##ly", "good", "##ness"]
 PIECES += [

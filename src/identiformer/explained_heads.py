@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from identiformer.capturing import CapturedLayer
+from identiformer.explained_alternatives import AlternativeSearch, ExplainedAlternative, word_groups
 from identiformer.identifiability import (
     AttentionHead,
     Certificate,
@@ -43,7 +44,8 @@ class HeadExplanation:
         kind: `self`; or `cross`, where a decoder attends to the text: then `row` counts the tokens of the decoder.
         weights: Attention weights, `[n]`; their sum is 1, or 1 less `sink`.
         effective: Effective attention (Brunner et al. 2020), `[n]`: no distribution, entries can be negative.
-        lower, upper: Bounds of each token's weight over all rows that give the same output, `[n]`.
+        lower, upper: Bounds of each token's weight over all rows that give the same output, `[n]`; these,
+            `possible_tops` and those of words are `None` where they were not computed.
         possible_tops: The tokens that carry the greatest weight of all tokens in some such row.
         tied_tokens: How many tokens have the same key and value as another one.
         levels: For each level its result; without `generatable` where nothing can be said at it (`Explanation.notes`).
@@ -53,6 +55,7 @@ class HeadExplanation:
         word_possible_tops: The words that carry the greatest weight of all words in some such row.
         sink: The weight that goes to no token: the share of a logit beside those of the tokens (an attention sink),
             which some models have; `None` elsewhere. A sink is never one of the possible tops.
+        alternatives: Other weights with the same output; `None` where they were not looked for.
     """
 
     layer: int
@@ -61,17 +64,18 @@ class HeadExplanation:
     kind: str
     weights: np.ndarray
     effective: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    possible_tops: list[int]
+    lower: np.ndarray | None
+    upper: np.ndarray | None
+    possible_tops: list[int] | None
     tied_tokens: int
     levels: dict[str, LevelResult]
     word_weights: np.ndarray
     word_effective: np.ndarray
-    word_lower: np.ndarray
-    word_upper: np.ndarray
-    word_possible_tops: list[int]
+    word_lower: np.ndarray | None
+    word_upper: np.ndarray | None
+    word_possible_tops: list[int] | None
     sink: float | None = None
+    alternatives: list[ExplainedAlternative] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary of JSON's types."""
@@ -82,18 +86,25 @@ class HeadExplanation:
             "kind": self.kind,
             "weights": self.weights.tolist(),
             "effective": self.effective.tolist(),
-            "intervals": {"lower": self.lower.tolist(), "upper": self.upper.tolist()},
+            "intervals": _listed(self.lower, self.upper),
             "possible_tops": self.possible_tops,
             "sink": self.sink,
             "words": {
                 "weights": self.word_weights.tolist(),
                 "effective": self.word_effective.tolist(),
-                "intervals": {"lower": self.word_lower.tolist(), "upper": self.word_upper.tolist()},
+                "intervals": _listed(self.word_lower, self.word_upper),
                 "possible_tops": self.word_possible_tops,
             },
             "tied_tokens": self.tied_tokens,
             "levels": {name: asdict(level) for name, level in self.levels.items()},
+            "alternatives": None
+            if self.alternatives is None
+            else [one.to_dict() for one in self.alternatives],
         }
+
+
+def _listed(lower: np.ndarray | None, upper: np.ndarray | None) -> dict[str, list[float]] | None:
+    return None if lower is None or upper is None else {"lower": lower.tolist(), "upper": upper.tolist()}
 
 
 def attends_elsewhere(captured: CapturedLayer, tokens: int) -> bool:
@@ -102,7 +113,12 @@ def attends_elsewhere(captured: CapturedLayer, tokens: int) -> bool:
 
 
 def explain_heads(
-    captured: CapturedLayer, read: ReadText, row_done: Callable[[], object] = lambda: None
+    captured: CapturedLayer,
+    read: ReadText,
+    row_done: Callable[[], object] = lambda: None,
+    *,
+    intervals: bool = True,
+    search: AlternativeSearch | None = None,
 ) -> list[HeadExplanation]:
     """The explanations of the heads of one layer, captured of one text; none where it attends to something else.
 
@@ -110,6 +126,8 @@ def explain_heads(
         captured: The layer.
         read: The text's tokens and words.
         row_done: Called after each row of each head.
+        intervals: Whether to compute bounds and possible tops: two linear programs a token, and more for words.
+        search: Looks for alternatives, where they are wanted.
     """
     tokens = len(read.tokens)
     if captured.heads is None or attends_elsewhere(captured, tokens):
@@ -118,10 +136,11 @@ def explain_heads(
     rows: list[int] = captured.rows[0].tolist()
     certificate = certify(heads)
     effective = effective_attention(heads)
-    by_token, by_word = _groups(captured, read)
-    of_word = np.zeros(tokens, dtype=np.int64)
-    for number, word in enumerate(read.words):
-        of_word[word.tokens] = number
+    groups = word_groups(read, captured.sink)
+    of_word = groups[:tokens].numpy()
+    # None: the tokens as they are, where there is no sink to leave out; words only where they are more than that.
+    by_token = torch.tensor([*range(tokens), -1]) if captured.sink else None
+    by_word = None if all(len(word.tokens) == 1 for word in read.words) else groups
     results: list[HeadExplanation] = []
     for head, number in enumerate(captured.head_numbers):
         for position, row in enumerate(rows):
@@ -132,8 +151,11 @@ def explain_heads(
             word_weights, word_effective = (
                 np.bincount(of_word, weights=part, minlength=len(read.words)) for part in (weights, seen)
             )
-            bounds = _bounds(one, by_token)
-            word_bounds = bounds if by_word is None else _bounds(one, by_word)
+            bounds = word_bounds = None
+            if intervals:
+                bounds = _bounds(one, by_token)
+                word_bounds = bounds if by_word is None else _bounds(one, by_word)
+            levels = _levels(certificate, captured.levels, head, position)
             results.append(
                 HeadExplanation(
                     layer=captured.layer,
@@ -142,37 +164,25 @@ def explain_heads(
                     kind=captured.kind,
                     weights=weights,
                     effective=seen,
-                    lower=bounds.lower,
-                    upper=bounds.upper,
-                    possible_tops=bounds.tops,
+                    lower=None if bounds is None else bounds.lower,
+                    upper=None if bounds is None else bounds.upper,
+                    possible_tops=None if bounds is None else bounds.tops,
                     tied_tokens=int(certificate.tied_tokens[head, position]),
-                    levels=_levels(certificate, captured.levels, head, position),
+                    levels=levels,
                     word_weights=word_weights,
                     word_effective=word_effective,
                     # Sums in another order differ by rounding.
-                    word_lower=np.minimum(word_bounds.lower, word_weights),
-                    word_upper=np.maximum(word_bounds.upper, word_weights),
-                    word_possible_tops=word_bounds.tops,
+                    word_lower=None if word_bounds is None else np.minimum(word_bounds.lower, word_weights),
+                    word_upper=None if word_bounds is None else np.maximum(word_bounds.upper, word_weights),
+                    word_possible_tops=None if word_bounds is None else word_bounds.tops,
                     sink=float(one.weights[-1]) if captured.sink else None,
+                    alternatives=None
+                    if search is None
+                    else search.of(one, word_weights, levels, captured.sink),
                 )
             )
             row_done()
     return results
-
-
-def _groups(captured: CapturedLayer, read: ReadText) -> tuple[Tensor | None, Tensor | None]:
-    """What is asked about of each row, as `weight_intervals` takes groups: the tokens, and the words.
-
-    `None`: the tokens as they are, where there is no sink to leave out; no words, where each is one token.
-    """
-    sink = [-1] * captured.sink
-    by_token = torch.tensor([*range(len(read.tokens)), *sink]) if sink else None
-    if all(len(word.tokens) == 1 for word in read.words):
-        return by_token, None
-    by_word = torch.tensor([0] * len(read.tokens) + sink)
-    for number, word in enumerate(read.words):
-        by_word[word.tokens] = number
-    return by_token, by_word
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -13,9 +13,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import CapturedLayer, Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
+from identiformer.explained_alternatives import (
+    AlternativeLimits,
+    AlternativeSearch,
+    chooses_label,
+    label_probabilities,
+    run_alternatives,
+)
 from identiformer.explained_heads import HeadExplanation, attends_elsewhere, explain_heads
 from identiformer.identifiability import Level
-from identiformer.loading import label_list, load_classifier, load_configuration, load_model
+from identiformer.loading import load_classifier, load_configuration, load_model
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
 from identiformer.words import Token, Word, read_words
@@ -46,6 +53,7 @@ class Explanation:
         truncated: Whether the model did not read the end of the text.
         refused: The heads that were asked for and cannot be explained.
         notes: By layer, what is unusual of its heads, or why it is left out.
+        left_out: Which alternatives were not looked for, in a sentence; empty where all were, or none.
     """
 
     text: str
@@ -58,6 +66,7 @@ class Explanation:
     truncated: bool
     refused: list[RefusedHead] = field(default_factory=list)
     notes: dict[int, str] = field(default_factory=dict)
+    left_out: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary of JSON's types."""
@@ -102,6 +111,8 @@ def explain(
     rows: Rows = "pooled",
     layers: Layers = None,
     heads: Collection[int] | None = None,
+    intervals: bool = True,
+    alternatives: bool | AlternativeLimits = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Explanation:
     """Explain what a model says of a text, or how it reads it.
@@ -117,6 +128,10 @@ def explain(
         layers: Numbers of the layers to explain, from 0, negative ones from the end; `all` that attend to the text and
             have such rows; the last one of them where it is `None`.
         heads: Numbers of the heads to explain in each layer; all where it is `None`.
+        intervals: Whether to compute bounds and possible tops: linear programs, which take most of the time. Without
+            them the certificates are the same.
+        alternatives: Whether to look for other weights with the same output, and run the model with the farthest of
+            each row; with limits of their number, or the usual ones.
         progress: Called with the rows of heads done since the last call, and how many there are in the layers so far.
 
     Raises:
@@ -136,13 +151,21 @@ def explain(
     with threads_for(model):
         probabilities = _probabilities(model, inputs)
         wanted, notes = _attending(model, inputs, rows, layers)
-        for captured in capture_inputs(model, inputs, rows=rows, layers=wanted, heads=heads):
+        capture = partial(capture_inputs, model, inputs, rows=rows, layers=wanted, heads=heads)
+        search = None
+        if alternatives:
+            limits = alternatives if isinstance(alternatives, AlternativeLimits) else AlternativeLimits()
+            search = AlternativeSearch(limits, read, sum(map(_rows_of, capture())))
+        for captured in capture():
             refused += _refused(captured, len(read.tokens))
-            total += len(captured.head_numbers) * captured.rows.shape[1]
-            explained = explain_heads(captured, read, partial(progress, 1, total))
+            total += _rows_of(captured)
+            row_done = partial(progress, 1, total)
+            explained = explain_heads(captured, read, row_done, intervals=intervals, search=search)
             if len({level for head in explained for level in head.levels}) < len(Level) and captured.note:
                 notes[captured.layer] = captured.note
             results += explained
+        # Only now: while a capture is under way the model cannot run.
+        results = [_run_farthest(model, inputs, head) for head in results]
     if not results:
         raise InputError(f"no head can be explained: {_reasons(refused, notes)}")
     return Explanation(
@@ -156,18 +179,41 @@ def explain(
         truncated=bool(length > len(read.tokens)),
         refused=refused,
         notes=notes,
+        left_out="" if search is None else search.left_out,
     )
+
+
+def _rows_of(captured: CapturedLayer) -> int:
+    return len(captured.head_numbers) * captured.rows.shape[1]
+
+
+def _run_farthest(
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], head: HeadExplanation
+) -> HeadExplanation:
+    """The same, with what the model gives when it runs with the farthest alternatives."""
+    if head.alternatives is None:
+        return head
+    farthest = [one for one in head.alternatives if one.goal == "farthest"]
+    rest = [one for one in head.alternatives if one.goal != "farthest"]
+    run = run_alternatives(
+        model,
+        inputs,
+        farthest,
+        layer=head.layer,
+        head=head.head,
+        row=head.row,
+        weights=head.weights,
+        sink=head.sink,
+    )
+    return replace(head, alternatives=[*run, *rest])
 
 
 def _probabilities(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> dict[str, float]:
     """Of each label; empty where the model does not choose one of several for a text."""
-    config = model.config
-    chooses = (config.num_labels or 0) > 1 and config.problem_type in (None, "single_label_classification")
-    if "ForSequenceClassification" not in type(model).__name__ or not chooses:
+    if not chooses_label(model):
         return {}
     with torch.inference_mode():
-        probabilities = model(**inputs).logits[0].double().softmax(dim=-1).tolist()
-    return dict(zip(label_list(model), probabilities, strict=True))
+        return label_probabilities(model, model(**inputs).logits)
 
 
 def _attending(

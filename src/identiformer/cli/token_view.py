@@ -53,14 +53,14 @@ def _prediction(explanation: Explanation) -> Text:
 
 @dataclass(frozen=True)
 class _Weights:
-    """A head, and its numbers by word or by piece."""
+    """A head, and its numbers by word or by piece; bounds and tops are `None` where they were not computed."""
 
     head: HeadExplanation
     weights: Sequence[float]
-    lower: Sequence[float]
-    upper: Sequence[float]
+    lower: Sequence[float] | None
+    upper: Sequence[float] | None
     effective: Sequence[float]
-    tops: list[int]
+    tops: list[int] | None
 
     @classmethod
     def of(cls, head: HeadExplanation, pieces: bool) -> _Weights:
@@ -70,7 +70,9 @@ class _Weights:
         else:
             arrays = head.word_weights, head.word_lower, head.word_upper, head.word_effective
             tops = head.word_possible_tops
-        weights, lower, upper, effective = (array.tolist() for array in arrays)
+        weights, lower, upper, effective = (None if array is None else array.tolist() for array in arrays)
+        assert weights is not None
+        assert effective is not None
         return cls(head, weights, lower, upper, effective, tops)
 
     @property
@@ -122,7 +124,8 @@ def _head(explanation: Explanation, shown: _Weights, names: list[str], pieces: b
                 "fixed"
             )
         )
-    lines.append(_tops(shown, names))
+    if shown.tops is not None:
+        lines.append(_tops(shown.tops, shown, names))
     return [
         title,
         *(
@@ -142,9 +145,9 @@ def _level(level: LevelResult | None) -> Text:
     return Text(words, style="green").append(f" (margin {level.margin:.1e})", style="dim not bold")
 
 
-def _tops(shown: _Weights, names: list[str]) -> Text:
+def _tops(tops: list[int], shown: _Weights, names: list[str]) -> Text:
     counts: dict[str, int] = {}
-    for i in sorted(shown.tops, key=lambda i: -shown.weights[i]):
+    for i in sorted(tops, key=lambda i: -shown.weights[i]):
         counts[names[i]] = counts.get(names[i], 0) + 1
     if len(counts) == 1:
         ((name, count),) = counts.items()
@@ -209,8 +212,14 @@ def _table(shown: _Weights, names: list[str], pieces: bool) -> Table:
         table.add_column(column, justify="left" if column == heading else "right", header_style="dim")
     order = shown.order
     for i in order[:SHOWN_WORDS]:
-        numbers = (shown.weights[i], shown.lower[i], shown.upper[i], shown.effective[i])
-        table.add_row(Text(names[i]), *(f"{round(number, 3) + 0.0:.3f}" for number in numbers))  # no -0.000
+        numbers = [
+            None if column is None else column[i]
+            for column in (shown.weights, shown.lower, shown.upper, shown.effective)
+        ]
+        table.add_row(
+            Text(names[i]),
+            *("" if number is None else f"{round(number, 3) + 0.0:.3f}" for number in numbers),  # no -0.000
+        )
     if len(order) > SHOWN_WORDS:
         rest = sum(shown.weights[i] for i in order[SHOWN_WORDS:])
         table.add_row(Text(f"{len(order) - SHOWN_WORDS} more"), f"{rest:.3f}", "", "", "")
@@ -231,14 +240,17 @@ def _overview(explanation: Explanation, names: list[str], pieces: bool) -> list[
     for row, head in list(zip(rows, explanation.heads, strict=True))[:SHOWN_AT_ALL]:
         shown = _Weights.of(head, pieces)
         top = shown.order[0]
-        others = len(shown.tops) - 1
+        others = None if shown.tops is None else len(shown.tops) - 1
         table.add_row(
             f"{head.layer}.{head.head}",
             *[Text(row.removeprefix("of "))] * several,
             *(_short(head.levels.get(level)) for level in _LEVELS),
             Text(names[top]),
             f"{shown.weights[top]:.3f}",
-            Text(f"or {others}", style="yellow") if others else Text("yes"),
+            Text(
+                "-" if others is None else f"or {others}" if others else "yes",
+                style="yellow" if others else "",
+            ),
         )
     left = len(explanation.heads) - SHOWN_AT_ALL
     return [
