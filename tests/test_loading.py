@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import datasets.config
+import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -29,7 +36,10 @@ from transformers import (
 )
 
 from identiformer import InputError, load_classifier
-from identiformer.loading import label_list, load_model
+from identiformer.data import load_source
+from identiformer.explanation import load_to_explain
+from identiformer.hub import hub_or_cache
+from identiformer.loading import label_list, load_model, load_to_fine_tune, load_tokenizer
 from identiformer.prediction import predict_probabilities
 from small import TEXTS, small_classifier
 
@@ -134,6 +144,85 @@ def test_what_is_no_model_is_refused_in_one_line(tmp_path: Path):
     assert "could be loaded from nowhere/at-all" in refusal("nowhere/at-all")
     assert "missing does not exist: give a model folder" in refusal(tmp_path / "missing")
     assert "cannot be read (File name too long)" in refusal("m" * 5000)
+
+
+@pytest.mark.parametrize(
+    "name", ["./typo", "../typo", "~/typo", "a/b/c", "folder/", "typo\\model", "C:typo", "two words", "Größe"]
+)
+def test_what_can_only_be_a_path_is_not_looked_for_on_a_hub(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("identiformer.hub.hub_or_cache", None)  # would fail
+    monkeypatch.setattr("identiformer.loading.hub_or_cache", None)
+    for load in (load_classifier, load_model, load_tokenizer, load_to_explain):
+        with pytest.raises(InputError, match=re.escape(f"{name} does not exist: give a model folder")):
+            load(name)
+
+
+def test_a_typing_error_beside_other_models_is_not_looked_for_on_a_hub(
+    ours: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(ours.parent.parent)
+    monkeypatch.setattr("identiformer.loading.hub_or_cache", None)
+    name = f"{ours.parent.name}/our"
+    assert refusal(name) == (
+        f"{name} does not exist: the models in {ours.parent.name} are ours; give one of them"
+    )
+
+
+@pytest.fixture
+def silent_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub at which nobody answers; who tries again waits, and fails the test."""
+
+    def wait(_: float) -> None:
+        raise AssertionError("tried again")
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", wait)
+
+
+@pytest.mark.usefixtures("silent_hub")
+def test_a_hub_that_does_not_answer_is_asked_once(ours: Path):
+    for load in (load_classifier, load_model, load_tokenizer, load_to_explain):
+        with pytest.raises(
+            InputError, match=r"could be loaded from nobody/nothing .*there is none of that name"
+        ):
+            load("nobody/nothing")
+    with pytest.raises(InputError, match="hf:nobody/nothing cannot be fetched: the hub cannot be reached"):
+        load_source("hf:nobody/nothing")
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
+    assert not datasets.config.HF_HUB_OFFLINE
+    load_classifier(str(ours))  # a folder needs no hub
+
+
+def test_a_hub_that_answers_is_not_switched_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # says that it does not know the method
+    server.RequestHandlerClass.log_message = lambda *_: None
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    with hub_or_cache():
+        assert not huggingface_hub.constants.HF_HUB_OFFLINE
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_no_numbers_are_named(number: float, ours: Path):
+    model, tokenizer = load_classifier(str(ours))
+    name = "encoder.layers.1.attention.key.weight"
+    with torch.no_grad():
+        model.get_parameter(name)[2, 3] = number
+    size = model.get_parameter(name).numel()
+    saved(ours, model, tokenizer)
+    message = f"{ours} has weights that are no numbers: 1 of {size} in {name} are NaN or infinite; its training must"
+    for load in (load_classifier, load_model, load_to_explain, partial(load_to_fine_tune, labels=["a", "b"])):
+        with pytest.raises(InputError, match=re.escape(message)):
+            load(str(ours))
 
 
 def cut(file: Path) -> None:

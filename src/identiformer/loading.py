@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from identiformer.errors import InputError
+from identiformer.hub import hub_or_cache
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)  # all else is a path
 
 
 def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -20,23 +25,22 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
         **kwargs: Passed on to `AutoModelForSequenceClassification.from_pretrained`.
 
     Raises:
-        InputError: If there is no such model, or it is not a text classifier that can be loaded.
+        InputError: If there is no such model, it is not a text classifier that can be loaded, or its weights are no
+            numbers.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    _check_name(name)
-    try:
+    with _loading("text classifier", name):
         model, report = AutoModelForSequenceClassification.from_pretrained(
             name, output_loading_info=True, **kwargs
         )
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # each library that reads a part has its own
-        raise _not_loaded("text classifier", name, error) from error
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
     if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
         raise InputError(f"{name} does not choose one label of several: give a model that does")
+    _check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
 
@@ -48,23 +52,23 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         name: A model folder, or the name of a model on a hub.
 
     Raises:
-        InputError: If there is no such model, or it lacks weights that its attention depends on.
+        InputError: If there is no such model, or it lacks weights that its attention depends on, or they are no
+            numbers.
     """
     import transformers
 
     tokenizer, config = load_tokenizer(name)
-    try:
+    with _loading("model", name):
         architecture = (config.architectures or [""])[0]
         # Its own class where transformers has it; an Auto class loads what is registered elsewhere, ours for example.
         loader = getattr(transformers, architecture or "AutoModel", None)
         loader = loader or getattr(transformers, _auto_class(architecture))
         model, report = loader.from_pretrained(name, output_loading_info=True)
-    except Exception as error:  # each library that reads a part has its own
-        raise _not_loaded("model", name, error) from error
     # Checkpoints of sentence encoders often lack a pooler, which comes after all attention.
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
+    _check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
 
@@ -79,13 +83,13 @@ def load_to_fine_tune(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         labels: The labels, in the order of their numbers.
 
     Raises:
-        InputError: If there is no such model, it cannot classify, or it lacks weights of the encoder.
+        InputError: If there is no such model, it cannot classify, it lacks weights of the encoder, or they are no
+            numbers.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    _check_name(name)
-    try:
+    with _loading("model to fine-tune", name):
         model, report = AutoModelForSequenceClassification.from_pretrained(
             name,
             num_labels=len(labels),
@@ -97,14 +101,13 @@ def load_to_fine_tune(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
             output_loading_info=True,
         )
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # each library that reads a part has its own
-        raise _not_loaded("model to fine-tune", name, error) from error
     inside = f"{model.base_model_prefix}."
     absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     # Of the encoder, what comes after all layers may be new, too.
     lacking = sorted(key for key in absent if key.startswith(inside) and "pooler" not in key)
     if lacking:
         raise InputError(f"{name} is no pretrained model: it has no weights for {', '.join(lacking[:3])}")
+    _check_numbers(name, model)
     _complete(tokenizer, model)
     return model, tokenizer
 
@@ -118,18 +121,30 @@ def load_tokenizer(name: str) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig
     Raises:
         InputError: If there is no such model, or it has no tokenizer.
     """
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    _check_name(name)
-    try:
-        config = AutoConfig.from_pretrained(name)
+    config = load_configuration(name)
+    with _loading("tokenizer", name):
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # each library that reads a part has its own
-        raise _not_loaded("tokenizer", name, error) from error
     # Where the files of a vocabulary are missing, some classes make a tokenizer that knows no word.
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError(f"{name} has a tokenizer without a vocabulary: give a model folder that is whole")
     return tokenizer, config
+
+
+def load_configuration(name: str) -> PreTrainedConfig:
+    """Load a model's configuration alone.
+
+    Args:
+        name: A model folder, or the name of a model on a hub.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    from transformers import AutoConfig
+
+    with _loading("model", name):
+        return AutoConfig.from_pretrained(name)
 
 
 def _auto_class(architecture: str) -> str:
@@ -148,6 +163,17 @@ def _auto_class(architecture: str) -> str:
     return "AutoModel"
 
 
+@contextmanager
+def _loading(what: str, name: str) -> Iterator[None]:
+    """A block in which libraries load something by its name: their errors become an `InputError`."""
+    _check_name(name)
+    try:
+        with nullcontext() if Path(name).is_dir() else hub_or_cache():
+            yield
+    except Exception as error:  # each library that reads a part has its own
+        raise _not_loaded(what, name, error) from error
+
+
 def _check_name(name: str) -> None:
     """Raise an `InputError` where a name can be none of a model, before any library looks for it."""
     folder = Path(name)
@@ -159,12 +185,38 @@ def _check_name(name: str) -> None:
         raise InputError(f"{name} is not a model folder: it has no config.json; train writes one to --output")
     if folder.is_file():
         raise InputError(f"{name} is a file; a model is a folder, as train writes it to --output")
-    if not folder.exists() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+    if folder.exists():
+        return
+    if name.startswith(".") or not _HUB_NAME.fullmatch(name):
         raise InputError(f"{name} does not exist: give a model folder, or the name of a model on a hub")
+    # A typing error would be looked for on a hub, and could be found there: somebody else's model.
+    siblings = (
+        sorted(config.parent.name for config in folder.parent.glob("*/config.json")) if "/" in name else []
+    )
+    if siblings:
+        more = ", ..." if len(siblings) > 5 else ""
+        raise InputError(
+            f"{name} does not exist: the models in {folder.parent} are {', '.join(siblings[:5])}{more}; give one of "
+            "them"
+        )
+
+
+def _check_numbers(name: str, model: PreTrainedModel) -> None:
+    """Raise an `InputError` where a weight is no number: whatever is computed with it would be none either."""
+    for key, weights in model.named_parameters():
+        if not weights.is_floating_point() or weights.dtype.itemsize < 2 or weights.is_meta:
+            continue  # of quantised numbers not every type can be asked
+        wrong = int((~weights.detach().isfinite()).sum())
+        if wrong:
+            raise InputError(
+                f"{name} has weights that are no numbers: {wrong} of {weights.numel()} in {key} are NaN or infinite; "
+                "its training must have diverged, or its file is damaged: give another model"
+            )
 
 
 def _not_loaded(what: str, name: str, error: Exception) -> InputError:
-    where = "folder" if Path(name).is_dir() else "folder, or a model that can be had from a hub here"
+    here = Path(name).is_dir()
+    where = "folder" if here else "folder (there is none of that name here), or a model that a hub gives here"
     return InputError(f"no {what} could be loaded from {name} ({_reason(error)}); give a model {where}")
 
 

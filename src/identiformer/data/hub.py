@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from identiformer.data.types import SPLITS, Row
 from identiformer.data.wording import listed, shown
 from identiformer.errors import InputError
+from identiformer.hub import hub_or_cache
 
 if TYPE_CHECKING:
     import datasets
@@ -126,22 +127,23 @@ def _load(source: str, name: str) -> Any:
     if len(parts) == 2:
         tries.append((parts[0], parts[1]))
     first: Exception | None = None
-    for path, config in tries:
+    for path, _ in tries:
         if Path(path).exists():
             # `load_dataset` would read the folder without a word.
             raise InputError(
                 f"{source} is hidden by the local {shown(path)}: give its path as the source without hf:, or run from "
                 "another folder"
             )
-        try:
-            with quiet():
+    with quiet(), hub_or_cache():
+        for path, config in tries:
+            try:
                 return datasets.load_dataset(path, config)
-        except Exception as error:
-            first = first or error
-            unknown = isinstance(error, DatasetNotFoundError)
-            # Waiting for a hub that does not answer takes half a minute; once is enough.
-            if not unknown and not huggingface_hub.constants.HF_HUB_OFFLINE:
-                break
+            except Exception as error:
+                first = first or error
+                unknown = isinstance(error, DatasetNotFoundError)
+                # Waiting for a hub that stops to answer takes half a minute; once is enough.
+                if not unknown and not huggingface_hub.constants.HF_HUB_OFFLINE:
+                    break
     assert first is not None
     raise InputError(_why(source, first)) from first
 
