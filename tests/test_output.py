@@ -62,7 +62,9 @@ def test_what_exists_is_refused_unless_it_may_be_replaced(tmp_path: Path):
         refuse_existing(path, overwrite=True)
 
 
-def run(target: Path, *, overwrite: bool = False, resume: bool = False, finish: bool = True) -> list[str]:
+def run(
+    target: Path, *, overwrite: bool = False, resume: bool | None = False, finish: bool = True
+) -> list[str]:
     """One run that writes `target/a`; gives what it found left of an earlier one."""
     with UnfinishedFolder(target, overwrite=overwrite, resume=resume) as folder:
         found = sorted(entry.name for entry in folder.path.iterdir())
@@ -89,6 +91,15 @@ def test_a_stopped_run_is_not_lost_in_silence(tmp_path: Path):
     assert run(target, resume=True, finish=False) == ["kept"]
     assert run(target, overwrite=True) == []
     assert target.exists()
+
+
+def test_a_run_that_cannot_be_resumed_starts_again(tmp_path: Path):
+    target = tmp_path / "model"
+    run(target, resume=None, finish=False)
+    assert run(target, resume=None) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+    with pytest.raises(InputError, match="model exists already"):
+        run(target, resume=None)
 
 
 def test_resume_without_anything_to_resume_starts_anew(tmp_path: Path):

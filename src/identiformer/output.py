@@ -123,17 +123,20 @@ class UnfinishedFolder:
     A run that is killed leaves it behind, and can go on from it; one that the user's input ended in an `InputError`
     leaves nothing, unless it went on with an earlier one. One run at a time: it is locked.
 
+    A run that is short enough to start again (`resume` is `None`) goes on with nothing, and clears away what an
+    earlier one left.
+
     Args:
         target: The final folder.
         overwrite: Replace `target`, and whatever an earlier run left unfinished.
-        resume: Go on with what an earlier run left unfinished.
+        resume: Go on with what an earlier run left unfinished; `None` where no run can.
         option: What the user calls the folder.
 
     Raises:
         InputError: If `target` exists, another run is at work, or an unfinished run is in the way.
     """
 
-    def __init__(self, target: Path, *, overwrite: bool, resume: bool, option: str = "--output"):
+    def __init__(self, target: Path, *, overwrite: bool, resume: bool | None, option: str = "--output"):
         target = Path(os.path.abspath(target))
         if not target.name:
             raise InputError(f"{target} cannot be replaced: give another {option}")
@@ -167,7 +170,7 @@ class UnfinishedFolder:
             refuse_existing(self.target, self._overwrite, self._option)
             shutil.rmtree(self._removed, ignore_errors=True)
             if self.path.exists() and not self._resume:
-                if not self._overwrite:
+                if not self._overwrite and self._resume is not None:
                     raise InputError(
                         f"{self.path} holds a run that was stopped: go on with --resume, "
                         "or start again with --overwrite"

@@ -194,3 +194,17 @@ def test_models_that_cannot_be_retrofitted_are_refused_in_one_line(
     message = refusal(capsys, tmp_path / "gpt2", tmp_path / "out")
     assert "a model of type gpt2 cannot be retrofitted: the types that can are bert, roberta" in message
     assert "does not exist" in refusal(capsys, tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_a_retrofit_that_was_stopped_starts_again(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("identiformer.retrofitting.folder.retrofit_card", stop)
+        assert run(original, tmp_path / "new") == 130
+    assert (tmp_path / "new.unfinished").is_dir()
+    assert run(original, tmp_path / "new") == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "original"]

@@ -87,7 +87,7 @@ def retrofit_folder(
         say(f"of the {type(model).__name__}, the encoder alone is retrofitted")
         model = cast("PreTrainedModel", model.base_model)
     retrofitted, report = retrofit(model, tokenizer, strength, texts or None, seed, progress=progress)
-    with UnfinishedFolder(output, overwrite=overwrite, resume=False, option="folder") as folder:
+    with UnfinishedFolder(output, overwrite=overwrite, resume=None, option="folder") as folder:
         folder.result.mkdir()
         _save(retrofitted, tokenizer, name, folder.result, say)
         write_json(folder.result / REPORT, {"model": name, "sources": list(sources), **report.to_dict()})
