@@ -18,6 +18,7 @@ from identiformer.cli.options import say
 from identiformer.cli.predict import predict
 from identiformer.cli.results import Output, OutputEnded
 from identiformer.cli.retrofit import retrofit
+from identiformer.cli.serve import serve
 from identiformer.cli.train import train
 from identiformer.errors import InputError
 
@@ -49,6 +50,7 @@ app.command(short_help="Show a prediction, the attention behind it, and its cert
 app.command(short_help="Certify the heads of any model on a data set.")(audit)
 app.command(short_help="Tell which sizes make texts identifiable.")(advise)
 app.command(short_help="Make a pretrained encoder's attention identifiable.")(retrofit)
+app.command(short_help="Explain typed texts on a local page, and through JSON.")(serve)
 
 
 def main(arguments: list[str] | None = None) -> None:
