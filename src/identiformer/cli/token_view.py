@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from identiformer.printable import printable
+from identiformer.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 
 if TYPE_CHECKING:
     from identiformer.explained_heads import HeadExplanation, LevelResult
     from identiformer.explanation import Explanation
-    from identiformer.words import Token, Word
 
 SHOWN_WORDS = 6  # rows of a head's table
 SHOWN_UNREAD = 80  # characters beyond those that the model read
@@ -32,7 +32,7 @@ def token_view(explanation: Explanation, pieces: bool = False) -> RenderableType
     unknown = sum(word.unknown for word in words)
     if unknown:
         parts.append(Text(f"{unknown} of {len(words)} words are unknown to the model", style="yellow"))
-    names = _names(explanation, pieces)
+    names = item_names(explanation, pieces)
     if len(explanation.heads) > SHOWN_IN_FULL:
         parts += ["", *_overview(explanation, names, pieces)]
     else:
@@ -81,41 +81,10 @@ class _Weights:
         return sorted(range(len(self.weights)), key=lambda i: -self.weights[i])
 
 
-def _names(explanation: Explanation, pieces: bool) -> list[str]:
-    """How words, or pieces, are called where they do not stand in the text; `##` goes on with a word."""
-    if not pieces:
-        return [_name(word) for word in explanation.words]
-    inside = {i for word in explanation.words for i in word.tokens[1:]}
-    return [
-        ("##" if i in inside and not _blank(token) else "") + _name(token)
-        for i, token in enumerate(explanation.tokens)
-    ]
-
-
-def _name(item: Word | Token) -> str:
-    return repr(item.text) if _blank(item) else printable(item.text)
-
-
-def _blank(item: Word | Token) -> bool:
-    """Whether a reader sees nothing of it."""
-    return not item.special and (item.start == item.end or not item.text.strip())
-
-
-def _row(explanation: Explanation, head: HeadExplanation, pieces: bool) -> str:
-    """Which row this is: that of a word, or of a piece."""
-    if head.kind == "cross":
-        return f"{head.row} of the decoder"
-    token = explanation.tokens[head.row]
-    word = next(word for word in explanation.words if head.row in word.tokens)
-    if pieces or len(word.tokens) == 1:
-        return f"of {_names(explanation, True)[head.row]}"
-    return f"of {_name(token)} in {_name(word)}"
-
-
 def _head(explanation: Explanation, shown: _Weights, names: list[str], pieces: bool) -> list[RenderableType]:
     head = shown.head
     title = Text(f"layer {head.layer}, head {head.head}", style="bold")
-    title.append(f", row {_row(explanation, head, pieces)}", style="not bold")
+    title.append(f", row {row_name(explanation, head, pieces)}", style="not bold")
     lines = [Text(f"{name}: ") + _level(head.levels.get(name)) for name in _LEVELS]
     if head.tied_tokens:
         lines.append(
@@ -125,7 +94,7 @@ def _head(explanation: Explanation, shown: _Weights, names: list[str], pieces: b
             )
         )
     if shown.tops is not None:
-        lines.append(_tops(shown.tops, shown, names))
+        lines.append(Text(tops_sentence(shown.tops, shown.weights, names)))
     return [
         title,
         *(
@@ -138,28 +107,16 @@ def _head(explanation: Explanation, shown: _Weights, names: list[str], pieces: b
 def _level(level: LevelResult | None) -> Text:
     if level is None:
         return Text("nothing is said (see below)", style="dim")
+    words = verdict_words(level, joint=", ")
     if level.verdict == "none":
-        freedom = "direction" if level.nullity == 1 else "directions"
-        return Text(f"not unique, {level.nullity} {freedom} of freedom", style="yellow")
-    words = "unique" if level.verdict == "global" else "unique nearby"
+        return Text(words, style="yellow")
     return Text(words, style="green").append(f" (margin {level.margin:.1e})", style="dim not bold")
-
-
-def _tops(tops: list[int], shown: _Weights, names: list[str]) -> Text:
-    counts: dict[str, int] = {}
-    for i in sorted(tops, key=lambda i: -shown.weights[i]):
-        counts[names[i]] = counts.get(names[i], 0) + 1
-    if len(counts) == 1:
-        ((name, count),) = counts.items()
-        return Text(f"most attended, for certain: {name}{f' (one of {count})' if count > 1 else ''}")
-    words = [f"{name} ({count} times)" if count > 1 else name for name, count in counts.items()]
-    rest = f" and {len(words) - SHOWN_WORDS} more" if len(words) > SHOWN_WORDS else ""
-    return Text(f"could be the most attended: {', '.join(words[:SHOWN_WORDS])}{rest}")
 
 
 def _shaded(explanation: Explanation, shown: _Weights, pieces: bool) -> Text:
     """The original text, each word on a ground the darker the more weight it has."""
     greatest = max(*shown.weights, 1e-12)
+    items = explanation.tokens if pieces else explanation.words
     text = Text()
     for segment, source in enumerate((explanation.text, explanation.text_pair)):
         if source is None:
@@ -167,7 +124,7 @@ def _shaded(explanation: Explanation, shown: _Weights, pieces: bool) -> Text:
         if segment:
             text.append("\n")
         position = 0
-        for start, end, weight in _spans(explanation, shown, pieces, segment):
+        for start, end, weight in shaded_spans(items, shown.weights, segment):
             text.append(printable(source[position:start], keep="\n\t"))
             level = weight / greatest
             # From the terminal's own ground to a strong blue: dark text turns light where the ground is dark.
@@ -184,25 +141,6 @@ def _shaded(explanation: Explanation, shown: _Weights, pieces: bool) -> Text:
             rest = rest[:SHOWN_UNREAD] + "…"
         text.append(rest, style="dim" if explanation.truncated else "")
     return text
-
-
-def _spans(
-    explanation: Explanation, shown: _Weights, pieces: bool, segment: int
-) -> Iterator[tuple[int, int, float]]:
-    """From where to where to shade a text, and by which weight: pieces of one character have a shade together."""
-    items = explanation.tokens if pieces else explanation.words
-    last: tuple[int, int, float] | None = None
-    for item, weight in zip(items, shown.weights, strict=True):
-        if item.segment != segment or item.special or _blank(item):
-            continue
-        if last is not None and item.start < last[1]:
-            last = (last[0], max(last[1], item.end), min(last[2] + weight, max(shown.weights)))
-            continue
-        if last is not None:
-            yield last
-        last = (item.start, item.end, weight)
-    if last is not None:
-        yield last
 
 
 def _table(shown: _Weights, names: list[str], pieces: bool) -> Table:
@@ -230,7 +168,7 @@ def _table(shown: _Weights, names: list[str], pieces: bool) -> Table:
 
 def _overview(explanation: Explanation, names: list[str], pieces: bool) -> list[RenderableType]:
     """A line for each head and row, where they are too many to be shown in full."""
-    rows = [_row(explanation, head, pieces) for head in explanation.heads]
+    rows = [row_name(explanation, head, pieces) for head in explanation.heads]
     several = len(set(rows)) > 1
     table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     top_of = "top piece" if pieces else "top word"
