@@ -41,7 +41,9 @@ class RefusedHead:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A text, its prediction, and the heads behind it; `to_dict` gives the JSON of DESIGN.md's contract.
+    """A text, its prediction, and the heads behind it.
+
+    `to_dict` gives the JSON of DESIGN.md's contract, `to_html` a page; a notebook shows the token view.
 
     Args:
         text, text_pair: As they were given.
@@ -83,6 +85,21 @@ class Explanation:
             "refused": [asdict(refused) for refused in self.refused],
             "notes": [{"layer": layer, "note": note} for layer, note in self.notes.items()],
         }
+
+    def to_html(self, model: str = "MODEL") -> str:
+        """As a page: one HTML document that needs nothing but itself.
+
+        Args:
+            model: What the model is called.
+        """
+        from identiformer.report import explanation_page
+
+        return explanation_page(self, model=model)
+
+    def _repr_html_(self) -> str:
+        from identiformer.report.notebook import notebook_html
+
+        return notebook_html(self)
 
 
 def load_to_explain(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

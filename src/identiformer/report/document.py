@@ -89,8 +89,8 @@ def readable(text: str) -> str:
     return printable(text, keep="\n\t")
 
 
-def island(data: Mapping[str, Any]) -> Markup:
-    """Data as JSON that can stand in a `<script type="application/json">`: there is no way out of it.
+def island(data: Mapping[str, Any] | str) -> Markup:
+    """Data as JSON that can stand in a `<script>`, as JavaScript too: there is no way out of it.
 
     Raises:
         ValueError: If there is a NaN or an infinity, which JSON has no word for.
@@ -126,7 +126,7 @@ def stylesheet() -> str:
 
 @cache
 def script_of(names: tuple[str, ...]) -> str:
-    """Some of the scripts in `assets`, one after the other: `view` is all that begin with a number, others `NAME.js`."""
+    """Some of the scripts in `assets`, one after the other: `view` is all that begin with a number, else `NAME.js`."""
     view = sorted(name for name in _assets() if name.endswith(".js") and name[0].isdigit())
     return _inlined([file for name in names for file in (view if name == "view" else [f"{name}.js"])])
 

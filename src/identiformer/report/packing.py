@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["explanation", "audit", "training", "live"]
 _STEPS = 65535
+# Characters of a text beyond those that the model read, and of what a token or word is called.
+_MOST_UNREAD, _MOST_OF_A_NAME = 500, 1000
 
 
 def pack(values: ArrayLike, low: float | None = None, high: float | None = None) -> dict[str, Any]:
@@ -55,6 +57,9 @@ def packed_explanation(
 ) -> dict[str, Any]:
     """One explanation as a page takes it.
 
+    Of a text that the model did not read to its end the rest is cut, and so are endless words where they are named:
+    the text itself has them whole.
+
     Args:
         explanation: The explanation.
         number: Its row in the source, from 1.
@@ -67,8 +72,15 @@ def packed_explanation(
     tokens, words = len(explanation.tokens), len(explanation.words)
     single = all(len(word.tokens) == 1 for word in explanation.words)
     result["id"], result["label"] = number, label
+    if explanation.truncated:
+        for segment, name in enumerate(("text", "text_pair")):
+            if name in result:
+                read = max((token.end for token in explanation.tokens if token.segment == segment), default=0)
+                result[name] = result[name][: read + _MOST_UNREAD]
     # False where it is left out.
     for item in (*result["tokens"], *result["words"]):
+        if len(item["text"]) > _MOST_OF_A_NAME:
+            item["text"] = item["text"][:_MOST_OF_A_NAME] + "…"
         for name in ("special", "unknown"):
             if not item[name]:
                 del item[name]
