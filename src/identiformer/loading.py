@@ -40,7 +40,7 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
     if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
         raise InputError(f"{name} does not choose one label of several: give a model that does")
-    _check_numbers(name, model)
+    check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
 
@@ -68,7 +68,7 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
-    _check_numbers(name, model)
+    check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
 
@@ -107,7 +107,7 @@ def load_to_fine_tune(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
     lacking = sorted(key for key in absent if key.startswith(inside) and "pooler" not in key)
     if lacking:
         raise InputError(f"{name} is no pretrained model: it has no weights for {', '.join(lacking[:3])}")
-    _check_numbers(name, model)
+    check_numbers(name, model)
     _complete(tokenizer, model)
     return model, tokenizer
 
@@ -201,8 +201,13 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_numbers(name: str, model: PreTrainedModel) -> None:
-    """Raise an `InputError` where a weight is no number: whatever is computed with it would be none either."""
+def check_numbers(name: str, model: PreTrainedModel) -> None:
+    """Raise an `InputError` where a weight is no number: whatever is computed with it would be none either.
+
+    Args:
+        name: What the user calls the model.
+        model: The model.
+    """
     for key, weights in model.named_parameters():
         if not weights.is_floating_point() or weights.dtype.itemsize < 2 or weights.is_meta:
             continue  # of quantised numbers not every type can be asked

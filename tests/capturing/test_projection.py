@@ -172,3 +172,15 @@ def test_a_head_whose_weights_are_of_another_form_is_refused_alone():
         assert layer.head_numbers == (0, 1, 3)
         assert layer.heads is not None
         assert layer.heads.batch_shape == (3, 3, 1)
+
+
+def test_numbers_that_are_none_are_not_blamed_on_the_model_s_form():
+    model: Any = build("bert")
+    with torch.no_grad():
+        model.bert.encoder.layer[1].attention.self.value.weight[2, 3] = torch.nan
+    first, second = capture_inputs(model, batch("bert"))
+    assert not first.refused
+    assert second.heads is None
+    assert set(second.refused.values()) == {
+        "attention gave NaN or infinity: the model's weights, or what it computes of these texts, are no numbers"
+    }

@@ -13,7 +13,18 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 
 import identiformer
-from encoders import ENCODERS, HEAD_SIZE, HEADS, LONGEST, TEXTS, WORDS, encoder, padded, words_tokenizer
+from encoders import (
+    ENCODERS,
+    HEAD_SIZE,
+    HEADS,
+    LONGEST,
+    TEXTS,
+    WIDTH,
+    WORDS,
+    encoder,
+    padded,
+    words_tokenizer,
+)
 from identiformer.capturing import CapturedLayer, capture, capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Level, Verdict, certify, recover
@@ -369,3 +380,24 @@ def test_what_cannot_be_retrofitted_is_refused():
     assert "--strength is nan" in refusal(bert, strength=float("nan"))
     assert "needs the tokenizer" in refusal(bert, texts=TEXTS)
     assert "there are no texts" in refusal(bert, tokenizer, texts=[])
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_named(number: float):
+    model = encoder("bert")
+    with torch.no_grad():
+        model.get_parameter("encoder.layer.1.output.dense.bias")[4] = number
+    with pytest.raises(
+        InputError, match=f"the BertModel has weights .*: 1 of {WIDTH} in encoder.layer.1.output"
+    ):
+        identiformer.retrofit(model, words_tokenizer())
+
+
+def test_a_head_that_cannot_be_captured_is_no_fault_of_ours():
+    """Weights that are numbers, of which more is computed than a number can hold."""
+    model = encoder("bert")
+    with torch.no_grad():
+        model.get_parameter("encoder.layer.1.attention.self.value.bias").fill_(1e38)
+        model.get_parameter("encoder.layer.1.attention.self.value.weight").fill_(1e38)
+    with pytest.raises(InputError, match="layer 1 cannot be certified, before or after: attention gave NaN"):
+        identiformer.retrofit(model, words_tokenizer())

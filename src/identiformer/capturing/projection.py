@@ -15,6 +15,9 @@ LINEAR = (nn.Linear, Conv1D)
 
 _NONE = "no linear layer receives what attention gave, as it was given (a gate or a norm between?)"
 _SEVERAL = "several linear layers receive what attention gave (an adapter?): none of them alone projects it"
+_NO_NUMBERS = (
+    "attention gave NaN or infinity: the model's weights, or what it computes of these texts, are no numbers"
+)
 _OTHER = "the linear layer that receives what attention gave computes something else than x W + b from it"
 
 
@@ -48,6 +51,7 @@ class ProjectionSearch:
         chosen = rows_of(mixed.transpose(1, 2), rows).transpose(1, 2)  # [texts, R, heads, d_v]
         self._side_by_side = chosen.flatten(2)
         self._sum = chosen.sum(dim=2)
+        self._numbers = bool(chosen.isfinite().all())
         self._found: list[Projection] = []
 
     @property
@@ -77,6 +81,8 @@ class ProjectionSearch:
 
     def result(self) -> Projection:
         """What was found."""
+        if not self._numbers:  # NaN is like nothing, itself included: no layer would be found
+            return Projection(None, _NO_NUMBERS)
         if len(self._found) > 1:
             return Projection(None, _SEVERAL)
         return self._found[0] if self._found else Projection(None, _NONE)

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.errors import InputError
+from identiformer.loading import check_numbers
 from identiformer.retrofitting.configurations import CONFIGURATIONS
 from identiformer.retrofitting.families import Family, Site, family_of, sites
 from identiformer.retrofitting.inputs import random_batches, text_batches
@@ -65,6 +66,7 @@ def retrofit(
     if texts is not None and not texts:
         raise InputError("there are no texts to retrofit with: give some, or none at all for random tokens")
     family = family_of(model.config)
+    check_numbers(f"the {type(model).__name__}", model)
     carrying = widened(model, family)
     generator = torch.Generator().manual_seed(seed)
     if texts is not None and tokenizer is not None:

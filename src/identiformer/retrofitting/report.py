@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from identiformer.capturing import capture_inputs
+from identiformer.errors import InputError
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.retrofitting.inputs import Batch
 from identiformer.threads import threads_for
@@ -114,12 +115,17 @@ def margins(
         model: A model whose attention can be captured.
         batches: What to call it with.
         step: Called after each batch.
+
+    Raises:
+        InputError: If a head cannot be captured.
     """
     found: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
     for batch in batches:
         with threads_for(model):
             for layer in capture_inputs(model, batch, rows=MARGIN_ROWS):
-                assert layer.heads is not None, layer.refused
+                if layer.heads is None or layer.refused:
+                    reasons = "; ".join(sorted(set(layer.refused.values())))
+                    raise InputError(f"layer {layer.layer} cannot be certified, before or after: {reasons}")
                 certificate = certify(layer.heads)[Level.GENERATABLE]
                 real = layer.rows >= 0  # [texts, rows]
                 for place, head in enumerate(layer.head_numbers):
