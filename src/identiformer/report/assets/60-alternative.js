@@ -37,6 +37,14 @@
     return Boolean(certified) || known(head).some((one) => one.goal === "farthest" && one.level === "simplex" && one.status === "unique");
   }
 
+  /* Whether the bounds of a word, where they are known, leave no room; so it is with words that the row does not see. */
+  function isAtBound(explanation, head, goal, word) {
+    if (word === null) return false;
+    const { weights, lower, upper } = parts.valuesOf(explanation, head, false);
+    if (!lower) return false;
+    return (goal === "favour" ? upper[word] - weights[word] : weights[word] - lower[word]) < 1e-9;
+  }
+
   /* Ask the server for what is not in the data; `done` is called when there is an answer, or none will come. */
   function ask(explanation, head, goal, word, done) {
     const serve = window.identiformer.askAlternative;
@@ -60,7 +68,10 @@
 
   function goalTitle(explanation, goal, word) {
     if (word === null) return "The farthest that was found";
-    return [goal === "favour" ? "More weight on " : "Less weight on ", quote(nameOf(explanation, word, false), 30)];
+    const name = nameOf(explanation, word, false);
+    const times = explanation.words.filter((one) => one.text === explanation.words[word].text).length;
+    const which = times > 1 ? ` (word ${word + 1})` : "";
+    return `${goal === "favour" ? "More" : "Less"} weight on \u201c${quote(name, 30).textContent}\u201d${which}`;
   }
 
   /* What is said below the text. `context`: {data, explanation, head, state, set, render}. */
@@ -82,10 +93,11 @@
       h(
         "button",
         { type: "button", class: "button", "aria-pressed": String(state.goal === goal), "data-goal": goal, onclick: () => set({ goal }) },
-        title,
+        `${title} \u201c`,
         quote(nameOf(explanation, state.word, false), 24),
+        "\u201d",
       );
-    return h("div", { class: "goals", role: "group", "aria-label": "What the alternative is to do" }, button("favour", "More weight on "), button("avoid", "Less weight on "));
+    return h("div", { class: "goals", role: "group", "aria-label": "What the alternative is to do" }, button("favour", "More weight on"), button("avoid", "Less weight on"));
   }
 
   function answer(context, one, goal) {
@@ -97,6 +109,9 @@
     }
     if (isUnique(head)) {
       return h("p", null, "There is none: this head\u2019s output fixes its weights among all distributions.");
+    }
+    if (isAtBound(explanation, head, goal, state.word)) {
+      return h("p", null, `There is none: no distribution with the same output gives this word ${goal === "favour" ? "more" : "less"} weight.`);
     }
     const asked = ask(explanation, head, goal, state.word, context.render);
     if (asked === null) return notComputed(context);
@@ -127,8 +142,8 @@
     if (typeof one.distance === "number") fact("Weight that moved", percent(one.distance));
     fact("Most attended", [quote(nameOf(explanation, top(before), false), 24), " \u2192 ", quote(nameOf(explanation, top(after), false), 24)]);
     if (one.word !== null) fact("Weight of the word", `${fixed(before[one.word])} \u2192 ${fixed(after[one.word])}`);
-    if (typeof one.residual === "number") fact("Change of the head\u2019s output", `${small(one.residual)} of its length`);
-    fact("Change of the model\u2019s output", typeof one.output_change === "number" ? `${small(one.output_change)} of its largest number` : "the model was not run with these weights");
+    if (typeof one.residual === "number") fact("Change of the head\u2019s output", change(one.residual, "of its length"));
+    fact("Change of the model\u2019s output", typeof one.output_change === "number" ? change(one.output_change, "of its largest number") : "the model was not run with them");
     return [
       h("p", null, sentence(explanation, one)),
       h("dl", { class: "facts" }, facts),
@@ -137,9 +152,13 @@
     ];
   }
 
+  function change(number, what) {
+    return number === 0 ? "none" : `${small(number)} ${what}`;
+  }
+
   function sentence(explanation, one) {
-    const set = one.level === "generatable" ? "a query of this head can generate" : "are a distribution as good as the head\u2019s own";
-    const start = `These weights ${set}, and the head\u2019s output with them is the same`;
+    const weights = one.level === "generatable" ? "Some query makes these weights of the head\u2019s keys" : "These weights are a distribution, as the head\u2019s own are";
+    const start = `${weights}, and the head\u2019s output with them is the same`;
     if (!one.probabilities) return `${start}.`;
     const best = Object.entries(one.probabilities).reduce((a, b) => (b[1] > a[1] ? b : a));
     const same = best[0] === explanation.prediction;
@@ -185,16 +204,12 @@
           if (one) set({ goal: one.word === null ? null : one.goal, word: one.word });
         },
       },
-      [...titles].map(([key, one]) => h("option", { value: key }, plain(goalTitle(explanation, one.goal, one.word)))),
+      [...titles].map(([key, one]) => h("option", { value: key }, goalTitle(explanation, one.goal, one.word))),
     );
     const key = current && (current.word === null ? "farthest" : `${current.goal} ${current.word}`);
     if (titles.has(key)) select.value = key;
     else select.prepend(h("option", { value: "", selected: true }, "choose one"));
     return h("div", { class: "field" }, h("label", { for: "choose-alternative" }, "Alternatives of this head"), select);
-  }
-
-  function plain(contents) {
-    return [contents].flat().map((part) => (typeof part === "string" ? part : part.textContent)).join("");
   }
 
   Object.assign(parts, { alternativePanel, wantedAlternative: wanted, isUnique });

@@ -36,6 +36,9 @@
       this.keys = parts.shortcuts((key) => this.act(key), many);
       this.build(root);
       this.hideTip = parts.addTip(this.stage, () => this.current());
+      this.stage.addEventListener("keydown", (event) => {
+        if (event.key === "Escape" && this.state.view === "alternative") this.set({ view: "attention" });
+      });
 
       const onHash = () => this.follow(root);
       window.addEventListener("hashchange", onHash);
@@ -180,7 +183,7 @@
       this.controls.update(explanation, head, state);
       replace(this.map, parts.headMap(explanation, head, (one) => this.set({ layer: one.layer, head: one.head, row: one.row })), legendOfMap());
       replace(this.caption, caption(explanation, head, shown));
-      this.hideTip && this.hideTip();
+      if (this.hideTip) this.hideTip();
       const isChosen = state.view === "alternative" && state.word !== null;
       const chosen = !isChosen ? null : shown.pieces ? explanation.words[state.word].tokens[0] : state.word;
       const focus = refocus === null || refocus === undefined ? this.focused : Number(refocus);
@@ -188,7 +191,7 @@
       replace(this.legendBox, parts.legend(shown));
       this.compare(explanation, shown);
       const asks = state.view === "alternative";
-      replace(this.alternative, asks ? parts.alternativePanel({ data: this.data, explanation, head, state, set: (some) => this.set({ view: "alternative", ...some }), render: () => this.render() }) : null);
+      replace(this.alternative, asks ? parts.alternativePanel({ data: this.data, explanation, head, state, set: (some) => this.set({ view: "alternative", goal: state.goal, word: state.word, ...some }), render: () => this.render() }) : null);
       this.alternative.hidden = !asks;
       replace(this.certificateBox, parts.certificate(explanation, head, shown));
       this.fillNumbers(explanation, head, shown);
