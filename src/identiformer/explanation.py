@@ -86,7 +86,7 @@ class Explanation:
             "notes": [{"layer": layer, "note": note} for layer, note in self.notes.items()],
         }
 
-    def to_html(self, model: str = "MODEL") -> str:
+    def to_html(self, model: str | None = None) -> str:
         """As a page: one HTML document that needs nothing but itself.
 
         Args:

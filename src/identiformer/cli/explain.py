@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from identiformer.cli.options import (
+    HtmlFile,
     JsonFile,
     Model,
     Overwrite,
@@ -18,6 +20,8 @@ from identiformer.cli.options import (
 from identiformer.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from identiformer.capturing import Rows
     from identiformer.explanation import Layers
 
@@ -43,7 +47,15 @@ def explain(
     pieces: Annotated[
         bool, typer.Option("--pieces", help="Show the pieces of words that the model reads, and not words.")
     ] = False,
+    alternatives: Annotated[
+        bool,
+        typer.Option(
+            "--alternatives",
+            help="Look for other weights with the same output, for --json; --html always does.",
+        ),
+    ] = False,
     json_file: JsonFile = None,
+    html_file: HtmlFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Show a prediction of MODEL, the attention behind it, and whether that attention is the only one possible.
@@ -55,8 +67,9 @@ def explain(
     from identiformer.cli.token_view import token_view
     from identiformer.explanation import explain as run
     from identiformer.explanation import load_to_explain
-    from identiformer.output import refuse_file, write_json
+    from identiformer.output import refuse_file, whole_file, write_json
     from identiformer.reading import check_pair
+    from identiformer.report import explanation_page
     from identiformer.scoring import check_given
 
     chosen_rows, chosen_layers, chosen_heads = (
@@ -65,6 +78,8 @@ def explain(
         numbers_option(heads, "--heads"),
     )
     refuse_file(json_file, [model], overwrite)
+    refuse_file(html_file, [model], overwrite, "--html file")
+    _check_files(alternatives, json_file, html_file)
     check_given([text])
     check_given([] if text_pair is None else [text_pair], pair=True)
     quiet_libraries()
@@ -79,14 +94,33 @@ def explain(
             rows=chosen_rows,
             layers=chosen_layers,
             heads=chosen_heads,
+            alternatives=alternatives or html_file is not None,
             progress=progress,
         )
     if explanation.truncated:
         say(f"the text is longer than {len(explanation.tokens)} tokens and was truncated")
+    if explanation.left_out:
+        say(explanation.left_out)
+    if html_file is not None:
+        page = explanation_page(explanation, model=model)
+        with whole_file(html_file) as handle:
+            handle.write(page)
+        say(f"page: {html_file}")
     if json_file is not None:
         write_json(json_file, explanation.to_dict())
         say(f"explanation: {json_file}")
     show(token_view(explanation, pieces))
+
+
+def _check_files(alternatives: bool, json_file: Path | None, html_file: Path | None) -> None:
+    if (
+        json_file is not None
+        and html_file is not None
+        and os.path.realpath(json_file) == os.path.realpath(html_file)
+    ):
+        raise InputError(f"--json and --html are both {html_file}: give two files")
+    if alternatives and json_file is None and html_file is None:
+        raise InputError("--alternatives are written to files: give --json FILE or --html FILE")
 
 
 def _rows(given: str | None, every: bool) -> Rows:

@@ -44,6 +44,10 @@ BadRow = Annotated[
     typer.Option("--on-bad-row", help="Stop at rows that cannot be used, or leave them out and count them."),
 ]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, as JSON.")]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write a page to this file: one HTML file that needs nothing else."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what stands at the output.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with a run that was stopped, to the same result.")

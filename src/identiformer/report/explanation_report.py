@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def explanation_page(
     explanation: Explanation,
     *,
-    model: str = "MODEL",
+    model: str | None = None,
     label: str | None = None,
     scripts: Sequence[str] = ("view",),
 ) -> str:
@@ -29,7 +29,7 @@ def explanation_page(
 
     Args:
         explanation: The explanation.
-        model: What the model is called; as a command would take it.
+        model: What the model is called, as a command takes it; `None` where that is not known.
         label: The true label of the text.
         scripts: As of `document`.
 
@@ -51,13 +51,13 @@ def explanation_page(
             Markup(""),
             view_data(
                 "explanation",
-                model,
+                model or "MODEL",
                 list(explanation.probabilities),
                 [{**data, "heads": heads}],
                 detailed=" ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences),
             ),
             scripts=scripts,
-            head_note=f"Model: {model}",
+            head_note=f"Model: {model}" if model else "",
             static=static_view(explanation),
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from identiformer.report.document import fragment
-from identiformer.saying import item_name, item_names, row_name, shaded_spans, tops_sentence, verdict_words
+from identiformer.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 
 if TYPE_CHECKING:
     from identiformer.explained_heads import HeadExplanation
@@ -54,6 +54,8 @@ class StaticHead:
         verdicts: Of each level what it asks, and what the certificate says.
         tops: Which words could be the most attended.
         heaviest: The heaviest words and their weights.
+
+    Words that are named in a sentence are isolated (U+2068, U+2069), so that their direction stays theirs.
     """
 
     title: str
@@ -85,17 +87,16 @@ def static_view(explanation: Explanation, *, inline: bool = False) -> Markup:
 
 def static_head(explanation: Explanation, head: HeadExplanation) -> StaticHead:
     """One head in words."""
-    names = item_names(explanation, pieces=False)
+    names = [f"\u2068{name}\u2069" for name in item_names(explanation, pieces=False)]
     weights = head.word_weights.tolist()
     order = sorted(range(len(weights)), key=lambda i: -weights[i])
-    special = [
-        f"{item_name(word)} {weights[i]:.3f}" for i, word in enumerate(explanation.words) if word.special
-    ]
+    special = [f"{names[i]} {weights[i]:.3f}" for i, word in enumerate(explanation.words) if word.special]
     verdicts = [
         (title, verdict_words(head.levels[name]) if name in head.levels else "nothing is said")
         for name, title in _LEVELS.items()
     ]
     tops = head.word_possible_tops
+    said = "" if tops is None else tops_sentence(tops, weights, names)
     return StaticHead(
         title=f"layer {head.layer}, head {head.head}, row {row_name(explanation, head, pieces=False)}",
         passages=[
@@ -105,7 +106,7 @@ def static_head(explanation: Explanation, head: HeadExplanation) -> StaticHead:
         ],
         others=", ".join(special),
         verdicts=verdicts,
-        tops="" if tops is None else tops_sentence(tops, weights, names),
+        tops=said[:1].upper() + said[1:],
         heaviest=", ".join(f"{names[i]} {weights[i]:.3f}" for i in order[:_HEAVIEST]),
     )
 
