@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import util
 from typing import Annotated
 
 import typer
@@ -36,7 +36,7 @@ def serve(
     ] = 10.0,
 ) -> None:
     """Serve a page where typed texts are explained, and JSON endpoints (/api), until Ctrl-C."""
-    missing = [name for name in _EXTRA if find_spec(name) is None]
+    missing = [name for name in _EXTRA if util.find_spec(name) is None]
     if missing:
         raise InputError(
             f"serve needs {' and '.join(missing)}, which is not installed: pip install 'identiformer[serve]'"

@@ -24,7 +24,7 @@ from identiformer.serving.openapi import openapi
 from identiformer.serving.pages import Page, api_page, live_page
 from identiformer.serving.refusal import Refusal, fail, refuse, refuse_route
 from identiformer.serving.served_model import Question, ServedModel
-from identiformer.serving.working import Check, Worker
+from identiformer.serving.working import Check, Worker, stopping
 
 Asked = TypeVar("Asked", bound=BaseModel)
 Work = Callable[[Check], dict[str, Any]]
@@ -46,19 +46,24 @@ def application(
     def asking(
         kind: type[Asked], work_of: Callable[[Asked], Work]
     ) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
+        async def answered(request: Request) -> bytes:
             with reading:
                 asked = await read(request, kind, served.limits)
             work = work_of(asked)
             gone = asyncio.ensure_future(_gone(request))
             try:
                 # As bytes, so that writing them out does not hold up others.
-                body = await worker.do(lambda check: encoded(work(check)), gone)
-            except InputError as error:
-                raise Refusal(422, " ".join(str(error).split())) from None
+                return await worker.do(lambda check: encoded(work(check)), gone)
             finally:
                 gone.cancel()
-            return Response(body, media_type="application/json")
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                return Response(await answered(request), media_type="application/json")
+            except InputError as error:
+                raise Refusal(422, " ".join(str(error).split())) from None
+            except asyncio.CancelledError:  # only a server that has to end does that
+                raise stopping() from None
 
         return endpoint
 

@@ -103,7 +103,7 @@ class Guard:
             return None
         # Browsers send it with every POST; programs need not.
         for origin in headers.getlist("origin"):
-            if urlsplit(origin).netloc.lower() != hosts[0].lower():
+            if origin.lower() not in {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}:
                 return Refusal(403, "the request comes from a page of another origin: only its own may ask")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return Refusal(403, "the request comes from a page of another origin: only its own may ask")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import signal
 import socket
@@ -23,8 +22,8 @@ from identiformer.serving.served_model import ServedModel
 from identiformer.serving.working import Worker
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Seconds that a step of work which cannot be stopped has to end, once the server has ended.
-_LAST = 1.0
+# Seconds that refusals have to be sent after the grace, and then work to end that cannot be stopped.
+_LAST = 0.5
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,6 @@ def serve(model: str, address: Address, limits: Limits, grace: float, say: Calla
             proxy_headers=False,
             server_header=False,
             workers=1,
-            # The server's own answers to what is left come first.
-            timeout_graceful_shutdown=math.ceil(grace) + 2,
         )
         server = _Server(config, grace, worker, lambda: say(f"serving {served.name} at {url(listening)}"))
         server.run([listening])
@@ -144,6 +141,8 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, grace: float, worker: Worker, ready: Callable[[], None]):
         super().__init__(config)
+        # Some more, for the refusals of what is left. Uvicorn says that it takes whole seconds, and takes any.
+        config.timeout_graceful_shutdown = grace + _LAST  # pyright: ignore[reportAttributeAccessIssue]
         self._grace, self._worker, self._ready = grace, worker, ready
         self.status = 0  # 130 after Ctrl-C, as shells have it
 

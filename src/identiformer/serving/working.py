@@ -55,7 +55,7 @@ class Worker:
             Whatever `work` raises.
         """
         if self._closed:
-            raise _stopping()
+            raise stopping()
         if len(self._open) > self._waiting:
             raise self._busy(f"{self._waiting} requests wait already")
         job = _Job(work, self._seconds)
@@ -79,7 +79,7 @@ class Worker:
                 return result.result()
             raise Refusal(503, "the client has gone")  # nobody reads it
         finally:
-            job.stop(_stopping())
+            job.stop(stopping())
             self._open.discard(job)
             result.add_done_callback(_seen)
 
@@ -87,7 +87,7 @@ class Worker:
         """Give up all that is under way or waits, which ends in a refusal, and take no more."""
         self._closed = True
         for job in list(self._open):
-            job.give_up(_stopping())
+            job.give_up(stopping())
         self._jobs.put(None)
 
     def ended(self, seconds: float) -> bool:
@@ -181,7 +181,8 @@ class _Job(Generic[Result]):
             raise self.too_long()
 
 
-def _stopping() -> Refusal:
+def stopping() -> Refusal:
+    """What is said to those who would be answered after the end."""
     return Refusal(503, "the server stops", {"Retry-After": "5", "Connection": "close"})
 
 
