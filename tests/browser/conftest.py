@@ -11,7 +11,15 @@ import pytest
 
 pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra dev")
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    sync_playwright,
+)
 
 _FLAGS = [
     "--no-sandbox",
@@ -79,9 +87,7 @@ class Viewer:
         opened = context.new_page()
         opened.on("console", self._said)
         opened.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        opened.on(
-            "dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss())
-        )
+        opened.on("dialog", self._opened)
         prepare(opened)
         if isinstance(page, str) and page.startswith("http"):
             address = page
@@ -107,6 +113,10 @@ class Viewer:
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning", "assert"):
             self.problems.append(f"console: {message.text}")
+
+    def _opened(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _asked(self, request: Request, allowed: Sequence[str]) -> None:
         if not request.url.startswith(tuple(allowed)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from explained_pages import explanations, head, page_of, page_of_one, text_of
@@ -33,7 +35,7 @@ def _click(page: Page, word: str) -> None:
 
 def test_words_are_favoured_and_avoided(viewer):
     """The numbers are those of the explanation's alternatives, for a word that another one is heavier than."""
-    one = explanations()[0].heads[0]
+    one: Any = explanations()[0].heads[0]
     chosen = next(
         other
         for other in one.alternatives

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def _close(shown: list[str], numbers: np.ndarray) -> bool:
 
 @pytest.mark.parametrize(("layer", "number"), [(0, 0), (0, 2), (1, 1)])
 def test_numbers_are_those_of_the_explanation(viewer, layer: int, number: int):
-    one = next(head for head in explanations()[0].heads if (head.layer, head.head) == (layer, number))
+    one: Any = next(head for head in explanations()[0].heads if (head.layer, head.head) == (layer, number))
     page = viewer(page_of_one(), fragment=f"text=1&layer={layer}&head={number}&view=alternative")
     table = _table(page)
     assert table["word"] == [word.text for word in explanations()[0].words]
@@ -120,7 +121,7 @@ def test_tops_are_those_of_the_explanation(viewer):
     for one in explanations()[0].heads:
         page.get_by_label("Layer", exact=True).select_option(str(one.layer))
         page.get_by_label("Head", exact=True).select_option(str(one.head))
-        words = [explanations()[0].words[i].text for i in one.word_possible_tops]
+        words = [explanations()[0].words[i].text for i in one.word_possible_tops or ()]
         said = page.locator(".certificateBox > p").nth(1)
         if len(words) == 1:
             expect(said).to_have_text(f"Most attended, for certain: {words[0]}.")
