@@ -184,6 +184,13 @@ def test_shares_are_those_that_certificates_find(settings: dict[str, Any], tmp_p
     if not no_positions:
         assert found["longest"] == length
     assert found["share"]["generatable"] == advice.shares.generatable(advice.heads).share
+    assert found["global"]["simplex"] == found["share"]["simplex"]
+    # With more tokens than the simplex allows, a head is unique nearby at best; unless its values carry its keys, or
+    # are so many that keys follow from them.
+    if settings.get("values_carry_keys") or "hidden_size" in settings:
+        assert found["global"]["generatable"] == found["share"]["generatable"] == 1
+    elif not no_positions:
+        assert found["global"]["generatable"] == found["share"]["simplex"]
     (row,) = (size for size in advice.sizes if size.value_size == advice.heads.value_rank)
     assert (row.no_positions if no_positions else row.positions) == advice.shares.simplex(advice.heads)
 

@@ -100,7 +100,8 @@ def test_training_starts_from_the_weights_given(source: str, pretrained: dict[st
 
 def test_a_retrofitted_model_is_identifiable_at_any_length(tuned: dict[str, Path]):
     plain, retrofitted = (metrics_of(tuned[kind])["identifiable"] for kind in ("plain", "retrofitted"))
-    assert retrofitted["share"]["generatable"] == 1.0
+    assert retrofitted["global"]["generatable"] == retrofitted["share"]["generatable"] == 1.0
+    assert plain["global"]["generatable"] == plain["share"]["simplex"] < plain["share"]["generatable"]
     # Of texts of more than d_v + 1 = 6 tokens, the plain model's weights are not fixed on the simplex.
     assert plain["longest"] <= 6 < retrofitted["longest"]
 

@@ -63,9 +63,10 @@ def test_every_number_stands_in_it(folder: Path):
     ]
     assert [row[0] for row in table(card, "label |")] == ["`bad`", "`good`", "`so so`"]
     assert sum(int(row[1]) for row in table(card, "label |")) == metrics["examples"]["test"]
-    shares = metrics["identifiable"]["share"]
-    assert [row[0::2] for row in table(card, "level")] == [
-        [level, f"{shares[level]:.1%}"] for level in ("free", "simplex", "generatable")
+    outright, nearby = (metrics["identifiable"][name] for name in ("global", "share"))
+    assert [[level, *shares] for level, _, *shares in table(card, "level")] == [
+        [level, f"{outright[level]:.1%}", f"{nearby[level]:.1%}"]
+        for level in ("free", "simplex", "generatable")
     ]
     settings = dict(table(card, "setting"))
     assert settings["learning_rate"] == "0.01"
@@ -84,6 +85,9 @@ def test_precision_and_recall_of_a_label():
         ["`a`", "4", "0.6000", "0.7500", "0.6667"],
         ["`b`", "2", "0.0000", "0.0000", "0.0000"],
     ]
+    assert [shares for _, _, *shares in table(card, "level")] == [
+        ["25.0%", "25.0%"], ["50.0%", "50.0%"], ["75.0%", "100.0%"],
+    ]  # fmt: skip
 
 
 def card_of(labels: list[str], scores: dict, note: str = "", column: str = "text") -> str:
@@ -94,7 +98,10 @@ def card_of(labels: list[str], scores: dict, note: str = "", column: str = "text
     metrics = {
         "examples": {"train": 8, "valid": 1, "test": 1}, "best_epoch": 1, "epochs": 2, "train_seconds": 3.0,
         "valid": scores, "test": scores,
-        "identifiable": {"share": {"free": 1.0, "simplex": 1.0, "generatable": 1.0}, "tied": 0.0, "longest": 9},
+        "identifiable": {
+            "share": {"free": 0.25, "simplex": 0.5, "generatable": 1.0},
+            "global": {"free": 0.25, "simplex": 0.5, "generatable": 0.75}, "tied": 0.0, "longest": 9,
+        },
     }  # fmt: skip
     return model_card(
         "m", "s`s", SETTINGS, data, IdentiformerConfig(id2label=dict(enumerate(labels))), metrics

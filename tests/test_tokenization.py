@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identiformer.errors import InputError
-from identiformer.tokenization import build_tokenizer, covering_length, token_lengths
+from identiformer.tokenization import (
+    build_tokenizer,
+    by_length,
+    covering_length,
+    length_batches,
+    token_lengths,
+)
 
 WORDS = ["the cat sat", "the cat ran !", "the dog"]
 WILD = st.one_of(
@@ -365,3 +371,9 @@ def test_covering_length_agrees_with_counting(lengths, wanted):
 def test_covering_length_refuses_nonsense(lengths, coverage):
     with pytest.raises(InputError, match="covering_length"):
         covering_length(lengths, coverage)
+
+
+def test_texts_of_similar_length_come_together():
+    assert by_length([5, 3, 11, 3, 7]) == [1, 3, 0, 4, 2]
+    assert length_batches(np.array([5, 3, 11, 3, 7]), 2) == [[1, 3], [0, 4], [2]]
+    assert length_batches([], 3) == []

@@ -88,7 +88,8 @@ def test_metrics_fit_the_contract(unbroken: Path):
         }  # fmt: skip
         assert metrics[split]["labels"] == ["bad", "good", "so so"]
         assert sum(map(sum, metrics[split]["confusion_matrix"])) == metrics["examples"][split]
-    assert set(metrics["identifiable"]["share"]) == {"free", "simplex", "generatable"}
+    for name in ("share", "global"):
+        assert set(metrics["identifiable"][name]) == {"free", "simplex", "generatable"}
 
 
 def test_the_log_has_a_line_an_epoch(unbroken: Path):

@@ -12,6 +12,7 @@ from identiformer.capturing import capture_inputs
 from identiformer.errors import InputError
 from identiformer.identifiability import Level, Verdict, certify
 from identiformer.threads import threads_for
+from identiformer.tokenization import length_batches
 
 
 def identifiable_share(
@@ -24,9 +25,9 @@ def identifiable_share(
 ) -> dict[str, Any]:
     """For which share of texts the weights behind the prediction are the only ones that give the heads' outputs.
 
-    A text counts at a level if the first token's row of every head of the last layer is identifiable there:
-    verdict `global` at `free` and `simplex`, `global` or `local` at `generatable` (IDENTIFIABILITY.md). Each head
-    is certified from its own output; the layer, which adds the heads, fixes less.
+    A text counts at a level if the row that reaches the prediction is identifiable there in every head of the last
+    layer (IDENTIFIABILITY.md): outright, verdict `global`; or at least nearby, `global` or `local`, which differs
+    at `generatable` alone. Each head is certified from its own output; the layer, which adds the heads, fixes less.
 
     Args:
         model: A classifier that reads its prediction from the first token.
@@ -36,21 +37,20 @@ def identifiable_share(
         batch_size: Texts at once.
 
     Returns:
-        `share`: for each level the share of texts; `tied`: the share of texts in which tokens have equal keys and
+        `share`: for each level the share of texts identifiable at least nearby; `global`: those that are so outright,
+        which is as many at `free` and `simplex`; `tied`: the share of texts in which tokens have equal keys and
         values (repeated words, in a model without positions); `longest`: the most tokens of a text that is
         identifiable on the simplex, 0 where there is none.
 
     Raises:
         InputError: If the attention of a model cannot be captured.
     """
-    identifiable: dict[str, list[np.ndarray]] = {level.value: [] for level in Level}
+    nearby: dict[Level, list[np.ndarray]] = {level: [] for level in Level}
+    outright: dict[Level, list[np.ndarray]] = {level: [] for level in Level}
     tied: list[np.ndarray] = []
     tokens: list[np.ndarray] = []
     last = model.config.num_hidden_layers - 1
-    # Texts of similar length together: the least padding.
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
+    for chosen in length_batches([len(text) for text in texts], batch_size):
         inputs = tokenizer(
             [texts[i] for i in chosen],
             None if text_pairs is None else [text_pairs[i] for i in chosen],
@@ -64,13 +64,19 @@ def identifiable_share(
                 raise InputError("; ".join(sorted(set(captured.refused.values()))))
             certificate = certify(captured.heads)
         for level in Level:
-            unique = certificate[level].verdict != Verdict.NONE  # [texts, heads, 1]
-            identifiable[level.value].append(unique.flatten(1).all(dim=1).cpu().numpy())
+            verdict = certificate[level].verdict.flatten(1)  # [texts, heads]
+            nearby[level].append((verdict != Verdict.NONE).all(dim=1).cpu().numpy())
+            outright[level].append((verdict == Verdict.GLOBAL).all(dim=1).cpu().numpy())
         tied.append((certificate.tied_tokens > 0).flatten(1).any(dim=1).cpu().numpy())
         tokens.append(inputs["attention_mask"].sum(dim=1).cpu().numpy())
-    on_simplex = np.concatenate(identifiable[Level.SIMPLEX.value])
+    on_simplex = np.concatenate(nearby[Level.SIMPLEX])
     return {
-        "share": {level: float(np.concatenate(parts).mean()) for level, parts in identifiable.items()},
+        "share": _shares(nearby),
+        "global": _shares(outright),
         "tied": float(np.concatenate(tied).mean()),
         "longest": int(np.concatenate(tokens)[on_simplex].max(initial=0)),
     }
+
+
+def _shares(counted: dict[Level, list[np.ndarray]]) -> dict[str, float]:
+    return {level.value: float(np.concatenate(parts).mean()) for level, parts in counted.items()}

@@ -105,15 +105,19 @@ def _by_label(scores: dict[str, Any]) -> str:
 def _identifiable(identifiable: dict[str, Any] | None) -> str:
     if identifiable is None:
         return "Attention of this kind of model cannot be certified.\n"
-    meaning = {
-        "free": "no other vector gives the heads' outputs",
-        "simplex": "no other weights (non-negative, sum 1) do",
-        "generatable": "no other weights nearby that some query could give do",
+    allowed = {
+        "free": "any numbers",
+        "simplex": "non-negative, sum 1",
+        "generatable": "what some query gives with the text's keys",
     }
-    rows = ((level, meaning[level], f"{share:.1%}") for level, share in identifiable["share"].items())
+    rows = (
+        (level, weights, f"{identifiable['global'][level]:.1%}", f"{identifiable['share'][level]:.1%}")
+        for level, weights in allowed.items()
+    )
     return (
         "The share of test texts for which the weights of every head of the last layer are identifiable, in the row "
-        f"that reaches the prediction:\n\n{_table(('level', 'meaning', 'share'), rows)}\n"
+        "that reaches the prediction: no other allowed weights give the head's output (unique), or none that are close "
+        f"(unique nearby).\n\n{_table(('level', 'allowed weights', 'unique', 'unique nearby'), rows)}\n"
         f"The longest text that is identifiable on the simplex has {identifiable['longest']} tokens. "
         f"In {identifiable['tied']:.1%} of the texts, tokens have equal keys and values, so that only their total is "
         "fixed.\n"

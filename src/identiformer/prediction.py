@@ -42,16 +42,14 @@ def predict_probabilities(
     import torch
 
     from identiformer.threads import threads_for
+    from identiformer.tokenization import length_batches
 
     encoded = tokenizer(
         list(texts), list(text_pairs) if text_pairs is not None else None, truncation=True, padding=False
     )
-    lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+    lengths = [len(ids) for ids in encoded["input_ids"]]
     probabilities = np.empty((len(texts), len(label_list(model))))
-    # Texts of similar length together: the least padding.
-    order = np.argsort(lengths, kind="stable")
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
+    for rows in length_batches(lengths, batch_size):
         batch = tokenizer.pad(
             {name: [values[i] for i in rows] for name, values in encoded.items()}, return_tensors="pt"
         ).to(model.device)

@@ -146,6 +146,17 @@ def token_lengths(
     return np.array(lengths, dtype=np.int64)
 
 
+def by_length(lengths: Sequence[int] | np.ndarray) -> list[int]:
+    """The places of N texts, the shortest first: batches of neighbours hold the least padding."""
+    return np.argsort(np.asarray(lengths), kind="stable").tolist()
+
+
+def length_batches(lengths: Sequence[int] | np.ndarray, size: int) -> list[list[int]]:
+    """The places of N texts in batches of `size`, those of similar length together."""
+    order = by_length(lengths)
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
 def covering_length(lengths: Sequence[int] | np.ndarray, coverage: float) -> int:
     """Find the smallest length L such that at least a share `coverage` of the lengths is at most L.
 

@@ -194,10 +194,10 @@ def train(
         say("stopped: the same command with --resume goes on from the last whole epoch")
         raise typer.Exit(130) from None
     if metrics["identifiable"] is not None:
-        share = metrics["identifiable"]["share"]
+        share, outright = (metrics["identifiable"][name] for name in ("share", "global"))
         say(
-            f"attention is identifiable for {share['simplex']:.1%} of the test texts on the simplex, for "
-            f"{share['generatable']:.1%} among the rows that the heads can generate"
+            f"attention is unique for {outright['simplex']:.1%} of the test texts on the simplex, and among the rows "
+            f"that the heads can generate for {outright['generatable']:.1%} (nearby: {share['generatable']:.1%})"
         )
     say(f"model, card and metrics: {output}")
     show(metrics_table(metrics["test"]))

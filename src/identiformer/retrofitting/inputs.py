@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from identiformer.tokenization import length_batches
+
 RANDOM_TEXTS = 256
 RANDOM_LENGTHS = (4, 64)  # tokens of a random text, the special ones not counted
 BATCH = 32
@@ -21,11 +23,9 @@ def text_batches(
 ) -> list[Batch]:
     """The texts, encoded and truncated, those of similar length together."""
     encoded = tokenizer(list(texts), truncation=True)
-    order = sorted(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
     names = [name for name in tokenizer.model_input_names if name in encoded]
     batches: list[Batch] = []
-    for start in range(0, len(order), size):
-        rows = order[start : start + size]
+    for rows in length_batches([len(ids) for ids in encoded["input_ids"]], size):
         padded = tokenizer.pad(
             {name: [encoded[name][i] for i in rows] for name in names}, return_tensors="pt"
         )
