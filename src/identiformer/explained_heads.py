@@ -144,15 +144,15 @@ def explain_heads(
     results: list[HeadExplanation] = []
     for head, number in enumerate(captured.head_numbers):
         for position, row in enumerate(rows):
-            one = heads[head, position]  # once: what it computes, it keeps
-            weights, seen = (
-                tensor[:tokens].cpu().numpy() for tensor in (one.weights, effective[head, position])
-            )
+            own = heads.weights[head, position]
+            # Once: what it computes, it keeps. Certificates alone do without: checking a head takes longer than they.
+            one = heads[head, position] if intervals or search is not None else None
+            weights, seen = (tensor[:tokens].cpu().numpy() for tensor in (own, effective[head, position]))
             word_weights, word_effective = (
                 np.bincount(of_word, weights=part, minlength=len(read.words)) for part in (weights, seen)
             )
             bounds = word_bounds = None
-            if intervals:
+            if one is not None and intervals:
                 bounds = _bounds(one, by_token)
                 word_bounds = bounds if by_word is None else _bounds(one, by_word)
             levels = _levels(certificate, captured.levels, head, position)
@@ -175,9 +175,9 @@ def explain_heads(
                     word_lower=None if word_bounds is None else np.minimum(word_bounds.lower, word_weights),
                     word_upper=None if word_bounds is None else np.maximum(word_bounds.upper, word_weights),
                     word_possible_tops=None if word_bounds is None else word_bounds.tops,
-                    sink=float(one.weights[-1]) if captured.sink else None,
+                    sink=float(own[-1]) if captured.sink else None,
                     alternatives=None
-                    if search is None
+                    if search is None or one is None
                     else search.of(one, word_weights, levels, captured.sink),
                 )
             )

@@ -48,6 +48,8 @@ class TrainingSettings:
         weight_decay: Of AdamW (arXiv 1711.05101), on matrices only.
         label_smoothing: Share of the target that is spread over all labels (arXiv 1512.00567, section 7).
         class_weights: `none`, or `balanced`: a label counts in inverse proportion to its frequency.
+        report_texts: How many test texts the report shows word by word, as far as they fit in it.
+        report_rows: For how many rows of heads that are not unique the report has bounds and alternatives.
         model: Settings of `IdentiformerConfig`.
     """
 
@@ -72,6 +74,8 @@ class TrainingSettings:
     weight_decay: float = 0.01
     label_smoothing: float = 0.0
     class_weights: Literal["none", "balanced"] = "none"
+    report_texts: int = 200
+    report_rows: int = 48
     model: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -84,7 +88,7 @@ class TrainingSettings:
         for name in ("learning_rate",):
             if not getattr(self, name) > 0:
                 raise InputError(f"--{_option(name)} is {getattr(self, name)}: give a number above 0")
-        for name in ("weight_decay",):
+        for name in ("weight_decay", "report_texts", "report_rows"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"--{_option(name)} is {getattr(self, name)}: give 0 or more")
         if not 0 <= self.label_smoothing < 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,16 +25,21 @@ from identiformer.auditing.summary import PartNotes, Summary
 from identiformer.auditing.table import SCHEMA, Parts
 from identiformer.capturing import CapturedLayer, capture
 from identiformer.errors import InputError
-from identiformer.loading import load_model
-from identiformer.output import UnfinishedFolder, refuse_replacing, write_json
+from identiformer.explained_alternatives import chooses_label
+from identiformer.loading import label_list, load_model
+from identiformer.output import UnfinishedFolder, refuse_replacing, whole_file, write_json
 from identiformer.reading import AS_FOUND, ChosenColumns, Say, load_split, takes_pairs
 from identiformer.report.audit_figures import audit_plots
+from identiformer.report.audit_overview import audit_page
 from identiformer.report.figures import write_png
+from identiformer.report.samples import SampledText, Samples, explained_samples, spread
+from identiformer.same_run import digest_of, is_same_run
 from identiformer.threads import threads_for
 from identiformer.tokenization import token_lengths
 
 HEADS = "heads.parquet"
 SUMMARY = "summary.json"
+REPORT = "report.html"
 FIGURES = "figures"
 RUN = "audit_run.json"  # what a run must share to be the same one
 _BATCHES_A_PART = 8
@@ -57,15 +61,15 @@ def audit(
     say: Say = lambda _: None,
     progress: Progress = lambda _done, _total: None,
 ) -> dict[str, Any]:
-    """Certify a model's heads on the texts of a source, and write a table, its summary and figures to a folder.
+    """Certify a model's heads on the texts of a source; write a table, its summary, figures and a report to a folder.
 
     Memory holds a part of the texts at a time, and of those one layer of one batch.
 
     Args:
         model: A model folder or a hub name; any model whose attention can be captured.
         source: Texts, as `load_source` takes them; labels are not looked at.
-        output: The folder to make: `heads.parquet`, `summary.json`, `figures/`. A run that is stopped leaves
-            `OUTPUT.unfinished` beside it.
+        output: The folder to make: `heads.parquet`, `summary.json`, `figures/`, `report.html`. A run that is stopped
+            leaves `OUTPUT.unfinished` beside it.
         settings: See `AuditSettings`.
         split: Which split of a folder or a hub data set; `test` where it is `None`.
         columns: Of the source.
@@ -94,8 +98,9 @@ def audit(
         rows = rows.select(range(settings.limit))
     run = _Run(loaded, tokenizer, rows, paired, settings)
     with UnfinishedFolder(output, overwrite=overwrite, resume=resume) as folder:
-        _check_same_run(
-            folder.path, {"model": _digest(loaded), "data": run.digest(), "settings": settings.to_dict()}
+        texts = digest_of([rows], ("text", "text_pair") if paired else ("text",))
+        is_same_run(
+            folder.path / RUN, {"settings": settings.to_dict(), "model": _digest(loaded), "data": texts}
         )
         parts = Parts(folder.path / "parts")
         with threads_for(loaded):
@@ -107,13 +112,20 @@ def audit(
             reasons = "; ".join(sorted(set(summary.refused.values()))) or "it has no attention"
             raise InputError(f"no head of {model} can be audited: {reasons}")
         result = {"model": model, "source": source, "settings": settings.to_dict(), **summary.to_dict()}
+        done = len(rows)
         if settings.prove:
             with threads_for(loaded):
-                result["proof"] = run.proof(parts, progress)
+                result["proof"], tried = run.proof(parts, progress)
+            done += tried
+        samples = run.samples(done, progress)
         folder.result.mkdir()
         parts.join(folder.result / HEADS)
         write_png(audit_plots(result, summary.nullities), folder.result / FIGURES)
         write_json(folder.result / SUMMARY, result)
+        with whole_file(folder.result / REPORT) as report:
+            report.write(
+                audit_page(output.name, result, summary.nullities, samples, AuditSettings().to_dict())
+            )
         folder.finish()
     return result
 
@@ -139,35 +151,53 @@ class _Run:
                 wanted = self._rows_for_intervals()
             parts.add(self._part(chunk, wanted, lambda texts: progress(texts, len(self.rows))))
 
-    def proof(self, parts: Parts, progress: Progress) -> dict[str, Any]:
-        """What the model says with alternatives in place of its weights."""
+    def proof(self, parts: Parts, progress: Progress) -> tuple[dict[str, Any], int]:
+        """What the model says with alternatives in place of its weights, and of how many rows."""
         chosen = candidates(parts, self.settings.prove, self.settings.seed)
-        progress(0, len(self.rows) + len(chosen))
+        total = len(self.rows) + len(chosen)
+        progress(0, total)
         numbers = np.asarray(self.rows["row"])
 
         def text_of(text_id: int) -> tuple[str, str | None]:
-            row = self.rows[int(np.searchsorted(numbers, text_id))]
-            return row["text"], row["text_pair"] if self.paired else None
+            one = self._text_at(int(np.searchsorted(numbers, text_id)))
+            return one.text, one.text_pair
 
-        return prove(
+        result = prove(
             self.model,
             self.tokenizer,
             chosen,
             text_of,
             self.settings.rows,
             self.settings.seed,
-            lambda rows: progress(rows, len(self.rows) + len(chosen)),
+            lambda rows: progress(rows, total),
+        )
+        return result, len(chosen)
+
+    def samples(self, done: int, progress: Progress) -> Samples:
+        """What the report shows of single texts, evenly spread.
+
+        Args:
+            done: What `progress` has counted so far.
+            progress: That of the audit.
+        """
+        settings = self.settings
+        return explained_samples(
+            self.model,
+            self.tokenizer,
+            spread(len(self.rows), settings.report_texts),
+            self._text_at,
+            len(self.rows),
+            label_list(self.model) if chooses_label(self.model) else [],
+            "Texts of the audit, evenly spread over it.",
+            layers="all" if settings.layers is None else settings.layers,
+            heads=settings.heads,
+            detailed_rows=settings.report_rows,
+            progress=lambda texts, total: progress(texts, done + total),
         )
 
-    def digest(self) -> str:
-        """A number that other texts do not have."""
-        digest = hashlib.sha256()
-        for start in range(0, len(self.rows), 1000):
-            batch = self.rows[start : start + 1000]
-            for name in ("text", "text_pair") if self.paired else ("text",):
-                for text in batch[name]:
-                    digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-        return digest.hexdigest()
+    def _text_at(self, place: int) -> SampledText:
+        row = self.rows[place]
+        return SampledText(row["row"], row["text"], row["text_pair"] if self.paired else None)
 
     def _part(
         self, chunk: Dataset, wanted: set[tuple[int, int, int]], done: Callable[[int], None]
@@ -271,22 +301,6 @@ class _Words:
             name if source is None else (sources[source] or "")[start:end]
             for name, (start, end), source in places
         ]
-
-
-def _check_same_run(folder: Path, run: dict[str, Any]) -> None:
-    """Keep what the run was started with, and refuse to go on with another one's parts."""
-    run = json.loads(json.dumps(run))
-    file = folder / RUN
-    if not file.exists():
-        write_json(file, run)
-        return
-    earlier = json.loads(file.read_text(encoding="utf-8"))
-    differing = [name for name in run if earlier.get(name) != run[name]]
-    if differing:
-        raise InputError(
-            f"the run to resume was started with other {', '.join(differing)}: give the same, or start again with "
-            "--overwrite"
-        )
 
 
 def _digest(model: PreTrainedModel) -> str:

@@ -25,6 +25,8 @@ class AuditSettings:
             texts and heads. (Of identifiable ones they are known: their width is 0.)
         prove: Of how many rows an alternative is put into the model in place of the weights.
         seed: Of the search for alternatives.
+        report_texts: How many texts the report shows word by word, as far as they fit in it.
+        report_rows: For how many rows that are not identifiable the report has bounds and alternatives.
     """
 
     rows: Rows = "pooled"
@@ -36,6 +38,8 @@ class AuditSettings:
     intervals: int = 100
     prove: int = 0
     seed: int = 0
+    report_texts: int = 200
+    report_rows: int = 48
 
     def __post_init__(self) -> None:
         if self.rows not in ("pooled", "all") and not (isinstance(self.rows, int) and self.rows > 0):
@@ -48,9 +52,9 @@ class AuditSettings:
             raise InputError(f"--batch-size is {self.batch_size}: give at least 1")
         if not 0 <= self.tolerance < 1:
             raise InputError(f"--tolerance is {self.tolerance}: give at least 0 and below 1")
-        for name in ("intervals", "prove"):
+        for name in ("intervals", "prove", "report_texts", "report_rows"):
             if getattr(self, name) < 0:
-                raise InputError(f"--{name} is {getattr(self, name)}: give 0 or more")
+                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}: give 0 or more")
 
     def to_dict(self) -> dict[str, Any]:
         """As a dictionary of JSON's types."""

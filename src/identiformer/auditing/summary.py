@@ -43,10 +43,8 @@ class PartNotes:
                 self.refused.append((captured.layer, head, reason))
         if captured.note and (captured.layer, captured.note) not in self.notes:
             self.notes.append((captured.layer, captured.note))
-        if captured.heads is not None:
-            values, projection = captured.heads.values, captured.heads.output_projection
-            columns = [values.shape[-1]] if projection is None else [values.shape[-1], projection.shape[-1]]
-            self.simplex_lengths[captured.layer] = min(columns) + 1
+        if captured.simplex_length is not None:
+            self.simplex_lengths[captured.layer] = captured.simplex_length
 
     def attach(self, table: pa.Table) -> pa.Table:
         """The table with these notes in its metadata."""

@@ -47,3 +47,12 @@ class CapturedLayer:
     levels: tuple[Level, ...] = tuple(Level)
     sink: bool = False
     note: str = ""
+
+    @property
+    def simplex_length(self) -> int | None:
+        """The most tokens of a row that can be identifiable on the simplex: `min(d_v, d_e) + 1`."""
+        if self.heads is None:
+            return None
+        values, projection = self.heads.values, self.heads.output_projection
+        columns = [values.shape[-1]] if projection is None else [values.shape[-1], projection.shape[-1]]
+        return min(columns) + 1

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.errors import InputError
+from identiformer.explained_alternatives import AlternativeLimits
 from identiformer.explained_heads import HeadExplanation
 from identiformer.explanation import Explanation, Layers, explain
 from identiformer.identifiability import Level, Verdict
@@ -21,6 +22,8 @@ from identiformer.report.tables import counted
 # Of a page that stays below `document.LARGEST_PAGE`; the rest is for its figures, tables and scripts.
 LARGEST_SAMPLE = 8_000_000
 _TOO_LARGE = 10  # texts in a row that do not fit, after which no more are tried
+# Of each row the alternative that is the farthest, and no more.
+_FARTHEST = AlternativeLimits(programs=0)
 
 Progress = Callable[[int, int], None]
 
@@ -102,7 +105,7 @@ def explained_samples(
     shown_first: Callable[[int], Any] = lambda place: place,
     layers: Layers = "all",
     heads: Collection[int] | None = None,
-    detailed_rows: int = 100,
+    detailed_rows: int = 48,
     largest: int = LARGEST_SAMPLE,
     progress: Progress = lambda _done, _total: None,
 ) -> Samples:
@@ -198,17 +201,17 @@ class _Maker:
     def quick(self, it: SampledText) -> Explanation:
         """Weights and certificates of all heads; the bounds of those that are unique."""
         try:
-            found = self._explain(it, self._layers, intervals=False, alternatives=None)
+            found = self._explain(it, self._layers, intervals=False)
         except InputError:
             if self._rows != "pooled":
                 raise
             self._rows = 1  # a model without such a row: the first one
-            found = self._explain(it, self._layers, intervals=False, alternatives=None)
+            found = self._explain(it, self._layers, intervals=False)
         return replace(found, heads=[_with_known_bounds(head) for head in found.heads])
 
     def detailed(self, it: SampledText, layer: int) -> Explanation:
         """The same, with bounds and alternatives in one layer."""
-        quick, layer_alone = self.quick(it), self._explain(it, [layer], intervals=True, alternatives=0)
+        quick, layer_alone = self.quick(it), self._explain(it, [layer], alternatives=_FARTHEST)
         detailed = {(head.layer, head.head, head.row): head for head in layer_alone.heads}
         return replace(
             quick,
