@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,17 @@ from identiformer.identifiability import Level, Verdict, certify, weight_interva
 from identiformer.identifiability.certainty import tops_certain
 
 _VERDICTS = np.array([verdict.label for verdict in Verdict], dtype=object)
+
+
+def audited(captured: CapturedLayer) -> CapturedLayer:
+    """The layer; or why it is left out, where its rows see but the one token that a decoder begins with."""
+    if captured.kind != "decoder" or captured.heads is None or captured.heads.weights.shape[-1] > 1:
+        return captured
+    reason = (
+        "it attends to the decoder's own tokens, of which there is one: its weight is 1 whatever the text"
+    )
+    refused = dict(captured.refused) | dict.fromkeys(captured.head_numbers, reason)
+    return replace(captured, heads=None, head_numbers=(), refused=refused)
 
 
 def head_rows(
@@ -84,7 +96,8 @@ def _top_texts(
     result = np.empty(top.shape, dtype=object)
     for place, text in enumerate(captured.texts):
         for index, token in np.ndenumerate(top[place]):
-            attended = token != sink[place] or not captured.sink
+            # The decoder's own tokens are not at the places of the text's.
+            attended = captured.kind != "decoder" and (token != sink[place] or not captured.sink)
             result[(place, *index)] = token_text(text, int(token)) if attended else ""
     return result
 

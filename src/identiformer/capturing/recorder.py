@@ -22,6 +22,11 @@ from identiformer.capturing.rows import Queries, Rows, filled
 from identiformer.capturing.visibility import Visibility, visibility
 from identiformer.errors import InputError
 
+_NO_ROW = (
+    "in the encoder of an encoder-decoder no row stands for the text, the decoder reads them all: ask for rows 'all' "
+    "or a number"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class _Pending:
@@ -72,6 +77,8 @@ class Recorder:
         self._queries: Queries | None = None
         self._queries_kind: Kind | None = None
         self._decoder = _decoder_modules(model)
+        self._kinds: list[Kind] = []
+        self._without_row: list[int] = []  # layers that were wanted, and have no pooled row
         # Inputs and outputs of the last linear layers: they tell where queries and values come from.
         self._linears: deque[tuple[nn.Module, Tensor, Tensor]] = deque(maxlen=4)
 
@@ -92,6 +99,7 @@ class Recorder:
         self._close()
         number, self.count = self.count, self.count + 1
         kind = self._kind(call)
+        self._kinds.append(kind)
         self._linears.clear()
         wanted = self._layers is None or number in self._layers
         if not wanted and kind in ("cross", self._queries_kind):
@@ -108,10 +116,9 @@ class Recorder:
         if not wanted:
             return
         if kind == "self" and self._decoder and self._rows == "pooled":
-            raise InputError(
-                f"layer {number} is of the encoder of an encoder-decoder, whose every row is read by the decoder: no "
-                "row stands for the text; ask for rows 'all' or a number, or for layers of the decoder"
-            )
+            self._without_row.append(number)
+            self._refuse(number, kind, dataclasses.replace(call, broken=_NO_ROW))
+            return
         positions = queries.positions(self._rows)
         search = ProjectionSearch(call.mixed, filled(positions))
         self._pending = _Pending(number, kind, call, seen, positions, search)
@@ -129,6 +136,13 @@ class Recorder:
     def finish(self) -> None:
         """The forward pass has ended."""
         self._close()
+        if self._layers is not None and self._without_row:
+            named = ", ".join(map(str, self._without_row))
+            others = [number for number, kind in enumerate(self._kinds) if kind != "self"]
+            raise InputError(
+                f"layer{'s' if len(self._without_row) > 1 else ''} {named}: {_NO_ROW}, or for layers out of "
+                f"{', '.join(map(str, others))}"
+            )
 
     def _linear(self, module: nn.Module, received: Tensor, given: Tensor) -> None:
         self._linears.append((module, received, given))

@@ -50,7 +50,8 @@ def capture(
             that reaches the prediction in the last layer. That is the last token where no token sees a later one,
             which classifies (and predicts the next token) in causal models; and the first token elsewhere, which
             classifies in models after BERT. A model that classifies the mean of all rows has none, nor
-            has the encoder of an encoder-decoder. Padding is no row, on whichever side it stands.
+            has the encoder of an encoder-decoder: its heads are refused, and its layers, where `layers` names them.
+            Padding is no row, on whichever side it stands.
         layers: Numbers of layers (see [`CapturedLayer`][identiformer.capturing.CapturedLayer]), negative ones from the
             end; all where it is `None`.
         heads: Numbers of heads in each layer, from 0; all where it is `None`.

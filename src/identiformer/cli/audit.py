@@ -18,6 +18,7 @@ from identiformer.cli.options import (
     Split,
     TextColumn,
     TextPairColumn,
+    layers_option,
     numbers_option,
     quiet_libraries,
     rows_option,
@@ -35,7 +36,9 @@ def audit(
             help="Query rows of each text: pooled (the one that the prediction is read from), all, or how many."
         ),
     ] = "pooled",
-    layers: Annotated[str | None, typer.Option(help="Numbers of layers, as in 0,5; all by default.")] = None,
+    layers: Annotated[
+        str, typer.Option(help="Numbers of layers, as in 0,5, or all that have such rows.")
+    ] = "all",
     heads: Annotated[str | None, typer.Option(help="Numbers of heads, as in 0,5; all by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many texts, the first ones.")] = None,
     tolerance: Annotated[
@@ -67,9 +70,10 @@ def audit(
     from identiformer.cli.results import show
     from identiformer.reading import ChosenColumns
 
+    chosen_layers = layers_option(layers)
     settings = AuditSettings(
         rows=rows_option(rows),
-        layers=_tuple(numbers_option(layers, "--layers")),
+        layers=None if chosen_layers == "all" else _tuple(chosen_layers),
         heads=_tuple(numbers_option(heads, "--heads")),
         limit=limit,
         tolerance=tolerance,

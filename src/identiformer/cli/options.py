@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -75,6 +75,11 @@ def numbers_option(given: str | None, option: str, otherwise: str = "") -> list[
         return [int(number) for number in given.split(",")]
     except ValueError:
         raise InputError(f"{option} is {given}: give numbers such as 0,1{otherwise}") from None
+
+
+def layers_option(given: str | None) -> list[int] | Literal["all"] | None:
+    """The layers that `--layers` asks for."""
+    return "all" if given == "all" else numbers_option(given, "--layers", ", or all")
 
 
 def say(sentence: str) -> None:
