@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.auditing.plan import spread_rows
 from identiformer.auditing.proof import candidates, prove
-from identiformer.auditing.rows import head_rows
+from identiformer.auditing.rows import audited, head_rows
 from identiformer.auditing.settings import AuditSettings
 from identiformer.auditing.summary import PartNotes, Summary
 from identiformer.auditing.table import SCHEMA, Parts
@@ -251,7 +251,7 @@ class _Run:
             batch_size=settings.batch_size,
         )
         with closing(captured):  # pyright: ignore[reportArgumentType] (a generator)
-            yield from captured
+            yield from map(audited, captured)
 
     def _rows_for_intervals(self) -> set[tuple[int, int, int]]:
         """Rows whose intervals are computed: their heads are those that the first text shows."""

@@ -12,6 +12,7 @@ from identiformer.cli.options import (
     JsonFile,
     Model,
     Overwrite,
+    layers_option,
     numbers_option,
     quiet_libraries,
     rows_option,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from identiformer.capturing import Rows
-    from identiformer.explanation import Layers
 
 
 def explain(
@@ -74,7 +74,7 @@ def explain(
 
     chosen_rows, chosen_layers, chosen_heads = (
         _rows(rows, all_rows),
-        _layers(layers),
+        layers_option(layers),
         numbers_option(heads, "--heads"),
     )
     refuse_file(json_file, [model], overwrite)
@@ -129,9 +129,3 @@ def _rows(given: str | None, every: bool) -> Rows:
     if every:
         return "all"
     return "pooled" if given is None else rows_option(given)
-
-
-def _layers(given: str | None) -> Layers:
-    if given is None or given == "all":
-        return given
-    return numbers_option(given, "--layers", ", or all")
