@@ -15,57 +15,19 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer
 
 from architectures import SIZE, build
 from identiformer import explained_heads, explanation
 from identiformer.capturing import CapturedLayer, capture_inputs, encode_texts
 from identiformer.errors import InputError
 from identiformer.explanation import load_to_explain
+from pieces import LONG, pieces_tokenizer
 from small import TEXTS, small_classifier
 
 t: Any = transformers
 explain: Any = explanation.explain  # its bounds are None where they were not asked for
 LEVELS = {"free", "simplex", "generatable"}
-PIECES = ["[PAD]", "[EOS]", "[CLS]", "[UNK]", "the", "film", "was", "un", "##like", "##ly", "good", "##ness"]
-PIECES += [
-    "don",
-    "'",
-    "t",
-    ".",
-    "-",
-    "well",
-    "known",
-    "##s",
-    "no",
-    "##body",
-    "came",
-    "far",
-    "too",
-    "long",
-    "and",
-]
-PIECES += ["we", "left", "it", "##er"]
-LONG = "the film was unlikely good goodness don't well-known nobody came"  # 18 pieces in 10 words
-
-
-def pieces_tokenizer() -> PreTrainedTokenizerFast:
-    """A WordPiece for the models of `architectures`, which know 31 tokens."""
-    model: Any = models.WordPiece
-    tokenizer: Any = Tokenizer(model({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A [EOS]", pair="$A [EOS] $B [EOS]", special_tokens=[("[EOS]", 1)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        eos_token="[EOS]",
-        unk_token="[UNK]",
-        model_max_length=24,
-        model_input_names=["input_ids", "attention_mask"],
-    )
 
 
 def t5(task: str) -> Any:
