@@ -58,6 +58,8 @@ def _table(by: str, groups: list[tuple[str, dict[str, Any]]]) -> Table:
 
 
 def _proof(proof: dict[str, Any]) -> str:
+    if not proof["asked"]:
+        return "proof: every row is unique on the simplex, so that there are no other weights to try"
     if not proof["found"]:
         return f"proof: no alternative was found for {proof['asked']} rows"
     changed = proof["predictions_changed"]
