@@ -203,6 +203,8 @@ def _proof_sentences(proof: Mapping[str, Any] | None) -> list[str]:
             "Not asked for: --prove N puts alternatives in place of the weights of N rows, runs the model with them, "
             "and says here how little its outputs moved."
         ]
+    if not proof["asked"]:
+        return ["Every row is unique on the simplex: there are no other weights to try."]
     if not proof["found"]:
         return [f"No alternative was found for {counted(proof['asked'], 'row')}."]
     largest = proof["largest_change"]
