@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +22,9 @@ LIMITS = Limits(
 ORIGIN = "http://127.0.0.1:8000"
 
 
-def small_served(**settings: Any) -> ServedModel:
+def small_served(limits: Limits = LIMITS, **settings: Any) -> ServedModel:
     """`small_classifier` under limits that are easily met."""
-    return ServedModel("small", *small_classifier(**settings), LIMITS)
+    return ServedModel("small", *small_classifier(**settings), limits)
 
 
 class Doing(ServedModel):
@@ -50,3 +52,9 @@ def app_of(served: ServedModel, **settings: Any) -> Any:
 def client_of(served: ServedModel, **settings: Any) -> TestClient:
     """A client that asks as a browser's address line does: by the server's address, from no page."""
     return TestClient(app_of(served, **settings), base_url=ORIGIN, raise_server_exceptions=False)
+
+
+def awaited(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """What a coroutine gives. In a thread of its own: the browser's tests leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(asyncio.wait_for(main(), 30))).result()

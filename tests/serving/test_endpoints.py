@@ -85,14 +85,13 @@ def test_explanations_are_those_of_the_library(client: TestClient):
         {"text": TEXTS[0]},
         {"text": TEXTS[1], "layers": "all", "rows": "all"},
         {"text": TEXTS[1], "layers": [-1, 0], "heads": [2], "rows": 2},
+        {"text": TEXTS[0], "intervals": False},
     ):
         value = answered(client, "/api/explain", asked)
         rest: dict[str, Any] = {name: setting for name, setting in asked.items() if name != "text"}
         expected = json.loads(json.dumps(explain(model, tokenizer, asked["text"], **rest).to_dict()))
         assert value.keys() - expected.keys() == {"id", "label"}
         assert all(head["alternatives"] is None for head in value["heads"])
-        for shown, head in zip(value.pop("heads"), expected.pop("heads"), strict=True):
-            assert shown == head | {"alternatives": None}
         assert value == expected | {"id": None, "label": None}
 
 

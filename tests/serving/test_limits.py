@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from identiformer.serving.working import Check
-from served import Doing, app_of, small_served
+from served import Doing, app_of, awaited, small_served
 
 GOOD = b'{"text": "a"}'
 
@@ -78,7 +78,7 @@ def run(*requests: Request, app: Any) -> list[Request]:
     async def all_of_them() -> list[Request]:
         return await asyncio.gather(*(request.to(app) for request in requests))
 
-    return asyncio.run(asyncio.wait_for(all_of_them(), 20))
+    return awaited(all_of_them)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_client_that_leaves_within_its_body(app: Any):
         leave.set()
         return await Request([b'{"text":'], last=False, leave=leave).to(app)
 
-    assert asyncio.run(leaving()).status == 400
+    assert awaited(leaving).status == 400
 
 
 def test_only_so_many_bodies_are_read_at_once():
@@ -177,7 +177,7 @@ def test_one_is_answered_and_so_many_wait():
         held.go.set()
         return [*await asyncio.gather(*waiting), turned_away, await Request().to(app)]
 
-    *answered, turned_away, later = asyncio.run(ask())
+    *answered, turned_away, later = awaited(ask)
     assert [request.status for request in (*answered, later)] == [200] * 4
     assert (turned_away.status, turned_away.headers["retry-after"]) == (503, "5")
     assert "2 requests wait already" in turned_away.error
@@ -230,7 +230,7 @@ def test_nothing_is_done_for_clients_that_have_gone():
         held.go.set()
         assert (await Request().to(app)).status == 200
 
-    asyncio.run(ask())
+    awaited(ask)
 
 
 def test_what_is_stopped_gives_the_model_back():

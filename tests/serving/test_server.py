@@ -24,6 +24,7 @@ from identiformer.errors import InputError
 from identiformer.serving.refusal import Refusal
 from identiformer.serving.server import Address, bound, url
 from identiformer.serving.working import Worker
+from served import awaited
 from small import small_classifier
 
 BODY = b'{"text": "not good"}'
@@ -102,7 +103,7 @@ def test_a_worker_that_stops_tells_all_who_wait():
         asked.append(asyncio.ensure_future(worker.do(deaf, gone)))
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    refusals = asyncio.run(asyncio.wait_for(ask(), 10))
+    refusals = awaited(ask)
     assert len(refusals) == 4
     for refusal in refusals:
         assert isinstance(refusal, Refusal)

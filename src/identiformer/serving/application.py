@@ -73,7 +73,9 @@ def application(
         return lambda check: served.predict(texts, pairs, check)
 
     def explain(asked: schemas.ExplainRequest) -> Work:
-        question = Question(asked.text, asked.text_pair, asked.rows, asked.layers, asked.heads)
+        question = Question(
+            asked.text, asked.text_pair, asked.rows, asked.layers, asked.heads, asked.intervals
+        )
         return lambda check: served.explain(question, check)
 
     def alternative(asked: schemas.AlternativeRequest) -> Work:

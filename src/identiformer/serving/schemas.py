@@ -44,6 +44,11 @@ class ExplainRequest(_Exact):
         default="pooled",
         description="Query rows: `pooled`, the one that is classified; `all`; or how many from the first on.",
     )
+    intervals: Annotated[bool, Field(strict=True)] = Field(
+        default=True,
+        description="Whether to compute bounds and possible tops, which take most of the time. Certificates are there "
+        "without.",
+    )
 
 
 class AlternativeRequest(_Exact):
@@ -123,8 +128,8 @@ class WordsOfHead(_Exact):
 
     weights: list[float]
     effective: list[float]
-    intervals: Intervals
-    possible_tops: list[int]
+    intervals: Intervals | None
+    possible_tops: list[int] | None
 
 
 class Level(_Exact):
@@ -161,8 +166,8 @@ class Head(_Exact):
     kind: Literal["self", "cross"]
     weights: list[float]
     effective: list[float]
-    intervals: Intervals
-    possible_tops: list[int] = Field(
+    intervals: Intervals | None = Field(description="Null: not asked for.")
+    possible_tops: list[int] | None = Field(
         description="Tokens that carry the greatest weight in some row with the same output."
     )
     sink: float | None = Field(description="The weight that goes to no token, where the model has such.")

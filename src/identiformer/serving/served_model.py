@@ -13,7 +13,7 @@ from identiformer.asked_alternative import explain_alternative
 from identiformer.capturing import Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
 from identiformer.explained_alternatives import Goal
-from identiformer.explanation import Explanation, Layers, explain, load_to_explain
+from identiformer.explanation import Layers, explain, load_to_explain
 from identiformer.scoring import check_given, predict_texts
 from identiformer.serving.limits import Limits
 from identiformer.serving.refusal import Refusal
@@ -31,7 +31,7 @@ class Question:
 
     Args:
         text, text_pair: The text and its pair.
-        rows, layers, heads: As of `explain`.
+        rows, layers, heads, intervals: As of `explain`.
     """
 
     text: str
@@ -39,6 +39,7 @@ class Question:
     rows: Rows = "pooled"
     layers: Layers = None
     heads: Sequence[int] | None = None
+    intervals: bool = True
 
 
 class ServedModel:
@@ -117,18 +118,14 @@ class ServedModel:
         }
 
     def explain(self, question: Question, check: Check) -> dict[str, Any]:
-        """The explanation of a text, as the token view takes it.
+        """The explanation of a text, as the token view takes it: a text that is no row of a source.
 
         Raises:
             Refusal, InputError: Where it cannot be had; before it is begun where it would be too much.
         """
-        return shown(self.explained(question, check))
-
-    def explained(self, question: Question, check: Check) -> Explanation:
-        """The explanation of a text."""
         self._check_question(question)
         check()
-        return explain(
+        explanation = explain(
             self._model,
             self._tokenizer,
             question.text,
@@ -136,8 +133,10 @@ class ServedModel:
             rows=question.rows,
             layers=question.layers,
             heads=question.heads,
+            intervals=question.intervals,
             progress=lambda _done, _total: check(),
         )
+        return explanation.to_dict() | {"id": None, "label": None}
 
     def alternative(
         self,
@@ -231,11 +230,3 @@ class ServedModel:
             raise Refusal(422, "text_pair: the model was trained on pairs of texts: give one")
         if self.takes_pair is False and pairs is not None:
             raise Refusal(422, "text_pair: the model was trained on single texts: leave it out")
-
-
-def shown(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as the token view takes it: of no row of a source, without alternatives so far."""
-    value: dict[str, Any] = explanation.to_dict() | {"id": None, "label": None}
-    for head in value["heads"]:
-        head.setdefault("alternatives", None)
-    return value

@@ -151,8 +151,8 @@ class _Job(Generic[Result]):
         """What is said of it when they are over."""
         return Refusal(
             504,
-            f"the answer took longer than {self._seconds:g} seconds: give a shorter text, or ask for fewer layers, "
-            "heads or rows",
+            f"the answer took longer than {self._seconds:g} seconds: give a shorter text, ask for fewer layers, heads "
+            "or rows, or do without intervals",
         )
 
     def stop(self, why: Refusal) -> None:

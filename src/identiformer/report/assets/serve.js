@@ -37,18 +37,20 @@
     const fault = document.getElementById("ask-error");
     const view = document.getElementById("token-view");
     let running = null; // the question under way
+    let shown = null; // the text and its pair that the view shows
 
     function typed() {
       const values = {};
       for (const name of ["text", "text_pair", "layers", "heads", "rows"]) {
         if (field(name)) values[name] = field(name).value;
       }
+      values.intervals = field("intervals").checked;
       return values;
     }
 
     function question() {
       const values = typed();
-      const asked = { text: values.text, rows: values.rows };
+      const asked = { text: values.text, rows: values.rows, intervals: values.intervals };
       if (/^\d+$/.test(values.rows)) asked.rows = Number(values.rows);
       if (values.text_pair || (field("text_pair") && "needed" in field("text_pair").dataset)) {
         asked.text_pair = values.text_pair;
@@ -78,6 +80,9 @@
       try {
         const explanation = await ask("/api/explain", question(), mine.signal);
         if (mine !== running) return;
+        const given = JSON.stringify([explanation.text, explanation.text_pair]);
+        if (shown !== null && shown !== given) forgetWord();
+        shown = given;
         page.show({
           kind: "live",
           model: form.dataset.model,
@@ -107,6 +112,7 @@
     });
 
     const before = kept();
+    if (typeof before.intervals === "boolean") field("intervals").checked = before.intervals;
     for (const name of Object.keys(before)) {
       const element = field(name);
       if (!element || typeof before[name] !== "string") continue;
@@ -115,6 +121,14 @@
     }
     if (field("text").value) explain();
     else field("text").focus();
+  }
+
+  /* The address says which word of the text before was clicked; the head that was looked at is kept. */
+  function forgetWord() {
+    const asked = new URLSearchParams(location.hash.slice(1));
+    for (const name of ["favour", "avoid"]) asked.delete(name);
+    if (asked.get("view") === "alternative") asked.delete("view");
+    history.replaceState(null, "", `#${asked}`);
   }
 
   /* What was typed survives a reload; where nothing may be stored, it does not. */
