@@ -82,7 +82,8 @@ def test_the_same_answer_is_shown(viewer):
         probabilities={"good": 0.9, "bad": 0.1},
     )
     page = viewer(page_of(given))
-    page.get_by_label("An alternative", exact=True).check()
+    page.get_by_role("button", name="Show one").click()
+    expect(page.get_by_label("An alternative", exact=True)).to_be_checked()
     panel = page.locator(".alternative")
     expect(panel).to_contain_text("The model, run with them, still says good.")
     expect(panel).to_contain_text("50%")

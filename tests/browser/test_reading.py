@@ -96,6 +96,9 @@ def test_paper_has_the_text_and_all_numbers_and_nothing_to_press(viewer):
 def test_pages_fit_their_windows(viewer, width: int):
     page = viewer(page_of_many(), width=width, fragment="text=11&view=alternative")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(
+        "document.documentElement.scrollHeight <= document.body.scrollHeight + 1"
+    )  # ends with itself
     beside = page.locator(".list").bounding_box()["x"] + 200 < page.locator(".explained").bounding_box()["x"]
     assert beside == (width == 1440)
 

@@ -31,7 +31,8 @@
   }
 
   function list(...items) {
-    return h("ul", { class: "legend" }, items);
+    const hint = h("li", { class: "hint" }, "Click a word for weights that favour it, or avoid it.");
+    return h("ul", { class: "legend" }, items, hint);
   }
 
   Object.assign(parts, { legend });

@@ -10,7 +10,8 @@
     return h("span", { class: `mark ${state}`, "aria-hidden": "true" });
   }
 
-  function certificate(explanation, head, shown) {
+  /* `another` shows other weights, where there may be some. */
+  function certificate(explanation, head, shown, another) {
     const rows = LEVELS.map((level) => {
       const says = verdict(head.levels[level.name]);
       return h(
@@ -24,7 +25,7 @@
     const unit = shown.pieces ? "piece" : "word";
     return [
       h("h3", null, "Could its attention have been another?"),
-      h("p", { class: "headline" }, headline(head)),
+      h("p", { class: "headline" }, headline(head), another && !parts.isUnique(head) ? h("button", { type: "button", class: "button", onclick: another }, "Show one") : null),
       h("dl", { class: "certificate" }, rows),
       tops(explanation, shown, unit),
       head.tied_tokens

@@ -149,7 +149,7 @@
   }
 
   function keepInSight(box, element) {
-    const top = element.offsetTop - box.offsetTop;
+    const top = element.offsetTop; // the box is its offset parent
     if (top < box.scrollTop) box.scrollTop = top;
     else if (top + element.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + element.offsetHeight - box.clientHeight;
   }

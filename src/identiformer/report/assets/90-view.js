@@ -193,7 +193,7 @@
       const asks = state.view === "alternative";
       replace(this.alternative, asks ? parts.alternativePanel({ data: this.data, explanation, head, state, set: (some) => this.set({ view: "alternative", goal: state.goal, word: state.word, ...some }), render: () => this.render() }) : null);
       this.alternative.hidden = !asks;
-      replace(this.certificateBox, parts.certificate(explanation, head, shown));
+      replace(this.certificateBox, parts.certificate(explanation, head, shown, asks ? null : () => this.set({ view: "alternative" })));
       this.fillNumbers(explanation, head, shown);
       replace(this.others, parts.leftOut(explanation));
       if (refocus !== null && refocus !== undefined) focusOn(this.passages, `[data-item="${refocus}"]`);
@@ -248,7 +248,7 @@
   }
 
   function start() {
-    const island = document.getElementById("data");
+    const island = document.querySelector("script#data");
     if (island) show(JSON.parse(island.textContent));
   }
 
