@@ -29,6 +29,7 @@ from identiformer.identifiability import (
     directions,
     effective_attention,
     exponential,
+    nearest_row,
     possible_tops,
     recovery,
     spectrum,
@@ -245,7 +246,7 @@ def bias_forgotten_in_recovery(patcher):
 
 
 def wrong_sign_in_recovery(patcher):
-    right = exponential.fit
+    right = nearest_row.fit
     patcher.function(right, lambda *args, **kwargs: -right(*args, **kwargs))
 
 

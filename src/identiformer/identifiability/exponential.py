@@ -1,4 +1,4 @@
-r"""The rows that a head can generate as an exponential family, and two ways to find one of them.
+r"""The rows that a head can generate as an exponential family, and how to find the one with a given mean.
 
 $$a(\theta) = \mathrm{softmax}(b + X \theta)$$
 
@@ -15,14 +15,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from identiformer.identifiability.linalg import lengths, solve_gram, triangle
+from identiformer.identifiability.linalg import solve_gram, triangle
 
 # A step that moves no weight by more than this is the last one.
 _STILL = 1e-14
 _MOST_STEPS = 200
-# How far θ may go before the ridge moves the mean by more than rounding has. A mean that rounding has moved out of
-# the hull ends at the bound, where weights vanish that are merely small: a nearer one is a better start then.
-_REACHES = (1e3, 10.0, 0.1)
 
 
 class Family(NamedTuple):
@@ -47,37 +44,6 @@ class Family(NamedTuple):
     def weights(self, theta: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch n"]:
         """The row of θ."""
         return torch.softmax(self.logits(theta), dim=-1)
-
-
-def fit(
-    family: Family,
-    mean: Float[Tensor, "*batch p"],
-    noise: Float[Tensor, "*batch p"],
-    matrix: Float[Tensor, "*#batch n r"],
-    target: Float[Tensor, "*batch r"],
-    enough: float,
-) -> Float[Tensor, "*batch p"]:
-    r"""The θ whose row has a given mean, which is known up to `noise`, and a given output: $a(\theta) T = h$.
-
-    **Arguments:**
-
-    - `mean`: `[*batch, p]`.
-    - `noise`: `[*batch, p]`, to how much of each entry there is no meaning; 0 only for features that are zero.
-    - `matrix`, `target`: $T$ and $h$.
-    - `enough`: an error of the output, relative to the longest row of $T$, that needs no other try.
-
-    **Returns:** `[*batch, p]`: the θ of the least error.
-    """
-    # Features that are zero need some ridge, no matter what.
-    best, least = torch.zeros_like(mean), torch.full_like(mean[..., 0], torch.inf)
-    for reach in _REACHES:
-        theta = fit_mean(family, mean, (noise / reach).where(noise > 0, 1.0))
-        theta, error = fit_output(family, theta, matrix, target)
-        best = torch.where((error < least)[..., None], theta, best)
-        least = torch.minimum(error, least)
-        if bool((least <= enough).all()):
-            break
-    return best
 
 
 def fit_mean(
@@ -168,51 +134,3 @@ def _step_length(
         further = torch.where(torch.isfinite(high), (low * high).sqrt(), 4 * length)
         length = torch.where(now.abs() <= enough, length, further)
     return length
-
-
-def fit_output(
-    family: Family,
-    theta: Float[Tensor, "*batch p"],
-    matrix: Float[Tensor, "*#batch n r"],
-    target: Float[Tensor, "*batch r"],
-) -> tuple[Float[Tensor, "*batch p"], Float[Tensor, "*batch"]]:
-    r"""θ refined until $a(\theta) T = h$ as well as it can be, by damped Gauss-Newton steps.
-
-    **Arguments:** `theta`: where to start; `matrix`: $T$; `target`: $h$.
-
-    **Returns:** θ, `[*batch, p]`, and $\|a(\theta) T - h\|$ relative to the longest row of $T$, `[*batch]`.
-
-    **Source:** Nocedal and Wright, Numerical Optimization, 2nd edition, section 10.3.
-    """
-    unit = torch.maximum(lengths(matrix).amax(dim=-1), lengths(target))
-    unit = unit.where(unit > 0, 1.0)[..., None]
-    floor = 64 * torch.finfo(torch.float64).eps
-
-    def miss(theta: Tensor) -> Tensor:
-        return ((family.weights(theta)[..., None, :] @ matrix)[..., 0, :] - target) / unit
-
-    misses = miss(theta)
-    error = lengths(misses)
-    damping = torch.full_like(error, 1e-12)
-    stalled = torch.zeros_like(error)
-    for _ in range(_MOST_STEPS):
-        done = (error <= floor) | (stalled >= 10)
-        if bool(done.all()):
-            break
-        weights = family.weights(theta)
-        present = (weights[..., None, :] @ family.features)[..., 0, :]
-        moves = weights[..., None] * (family.features - present[..., None, :])
-        response = (moves.mT @ (matrix / unit[..., None])).mT  # [*batch, r, p]
-        size = lengths(response.flatten(-2))
-        size = size.where(size > 0, 1.0)
-        identity = torch.eye(theta.shape[-1], dtype=torch.float64, device=theta.device)
-        stacked = torch.cat([response, (damping * size)[..., None, None] * identity], dim=-2)
-        trial = theta - solve_gram(triangle(stacked), response.mT @ misses[..., None])[..., 0]
-        after = miss(trial)
-        better = (lengths(after) < error) & ~done
-        stalled = torch.where(better & (lengths(after) < 0.5 * error), 0.0, stalled + 1)
-        theta = torch.where(better[..., None], trial, theta)
-        misses = torch.where(better[..., None], after, misses)
-        error = torch.where(better, lengths(after), error)
-        damping = torch.where(better, damping / 10, damping * 100)
-    return theta, error

@@ -12,9 +12,10 @@ from torch import Tensor
 from identiformer.errors import InputError
 from identiformer.identifiability.certificate import LevelCertificate, Verdict, certify
 from identiformer.identifiability.directions import Level, key_space
-from identiformer.identifiability.exponential import Family, fit
+from identiformer.identifiability.exponential import Family
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.linalg import broadcast, lengths, qr, svd
+from identiformer.identifiability.nearest_row import fit
 from identiformer.identifiability.pieces import halves
 from identiformer.identifiability.spectrum import centre, output_scale
 
@@ -40,10 +41,25 @@ def recover(
       $m = K^\top a = K^\top (\tfrac1n 1 + L z)$, whatever $n$ is. The row is $\mathrm{softmax}(b + K \theta)$ with
       $$\theta = \arg\min_\theta \ \log \textstyle\sum_i \exp(b_i + k_i^\top \theta) - m^\top \theta,$$
       a strictly convex problem in the coordinates of [`key_space`][]. Where the keys hang on weak directions of
-      $T$, $m$ is known less well than $h$; so the solution is refined on $a(\theta) T = h$ itself.
+      $T$, $m$ is known less well than $h$; so the solution is refined on $a(\theta) T = h$ itself ([`fit`][]).
 
     All arithmetic is in float64. The error is that of the output divided by the margin of the certificate, a few
     roundings where the output is exact.
+
+    **Rounded outputs.** In half precision $h$ is the output of no row, and the mean key that it says may be that of no
+    row either. Returned at `generatable` is then the row of the least misfit $\|a T - h\|$ that is found from several
+    starts, in the Euclidean norm; where that is only reached as some weights go to 0, they are all but 0. The misfit is
+    not convex, and rounding gives it several local minima, so there may be a better row. What holds of every head that
+    the tests draw, though nothing proves it, is
+
+    $$\|a T - h\| \le \max(\|a^* T - h\|, \varepsilon s), \qquad s = \max(\max_i \|T_i\|, \|h\|)$$
+
+    for the true row $a^*$ (if its query has no part in differences of keys that count as zero): $a$ fits as well as
+    that one, or as well as the precision $\varepsilon$ of the model can tell. The weights are then off by about
+    $\varepsilon$ over the margin, which is no small number for a margin of 0.01 in bfloat16.
+
+    An output is refused where it is further from the output of every row than any rounding in the model explains,
+    $\sqrt\varepsilon s$ (logits of 20 and more lose that much) and the rounding of $a V$ before it meets $D$.
 
     **Arguments:**
 
@@ -57,7 +73,8 @@ def recover(
     **Returns:** `[*batch, n]`, zero for tokens that are not visible.
 
     **Raises:** [`InputError`][] where the output does not fix the weights at that level in every row of the batch
-    (it says at which level it does), where no such weights have that output, and for whatever
+    (it says at which level it does): by the certificate of equal weights, and at `generatable`, where nullities depend
+    on the row, by that of the row found. Also where no such weights have that output, and for whatever
     [`AttentionHead`][] refuses.
 
     **Source:** the mean of an exponential family fixes its member: Barndorff-Nielsen, Information and Exponential
@@ -68,10 +85,20 @@ def recover(
         raise InputError(f"output must be of a floating-point dtype, not {output.dtype}")
     head = _without_weights(keys, values, output_projection, visible, bias, dtype or output.dtype)
     shape = _check_output_shape(head, output)
-    certificate = _check_level(head, level)
+    certificate = certify(head)[level]
+    sure = certificate.verdict == Verdict.GLOBAL
+    # Other rows may have another nullity at `generatable`, but not where it is 0.
+    hopeless = ~sure if level != Level.GENERATABLE else certificate.verdict == Verdict.LOCAL
+    if bool(hopeless.any()):
+        raise _not_fixed(head, level, hopeless, certificate)
     head = dataclasses.replace(head, weights=head.weights.expand(*shape, head.weights.shape[-1]))
     target = output.detach().to(torch.float64).expand(*shape, output.shape[-1])
     weights = _recover(head, target, level)
+    if not bool(sure.all()):
+        there = certify(dataclasses.replace(head, weights=weights))[level]
+        unsure = ~sure & (there.verdict < Verdict.GLOBAL)
+        if bool(unsure.any()):
+            raise _not_fixed(head, level, unsure, certificate)
     # Rounding in directions that hardly move the output moves it further where weights of less than 0 are cut off.
     rounding = 64 * head.eps / certificate.margin if level != Level.GENERATABLE else 0.0
     _check_output(head, weights, target, level, head.eps**0.5 + rounding)
@@ -103,14 +130,38 @@ def _recover(
             weights = (weights + 1 / tokens).clamp(min=0)
         return weights.masked_fill(~head.mask, 0.0)
     # Features of mean 0 and variance 1.
-    features = centre(key_space(head, head.mask).coordinates, head.mask) * tokens[..., None].sqrt()
-    within = left.mT @ features  # [*batch, r, p]
-    mean = (inside[..., None, :] @ within)[..., 0, :]
+    features = centre(_coordinates(head), head.mask) * tokens[..., None].sqrt()
+    # The mean is (h - t) R, R^T = within^T diag(inverse) right.
+    reading = inverse[..., None] * (left.mT @ features)  # [*batch, r, p]
+    seen = (right @ (target - offset)[..., None])[..., 0]
     # By how much the rounding of the output, in the model's precision, may have moved the mean.
     size = torch.maximum(lengths(target), lengths(matrix).amax(dim=-1))[..., None]
-    noise = head.eps * size * lengths(inverse[..., None] * within, dim=-2)
+    noise = head.eps * size * lengths(reading, dim=-2)
     family = Family(features, head.mask, head.bias)
-    return family.weights(fit(family, mean, noise, matrix, target, enough=1e3 * head.eps))
+    # What rounding leaves in half precision is compared, not accepted.
+    rounding = 1e3 * torch.finfo(torch.float64).eps
+    enough = rounding if _is_half(head) else max(head.eps, rounding)
+    return family.weights(fit(family, reading, seen, noise, matrix, target, enough))
+
+
+def _is_half(head: AttentionHead) -> bool:
+    """Whether the model computed in less than float32."""
+    return head.eps > torch.finfo(torch.float32).eps
+
+
+def _coordinates(head: AttentionHead) -> Float[Tensor, "*#batch n p"]:
+    """The keys in the directions of [`key_space`][], with all differences that the model computed with.
+
+    In half precision, keys count as equal that differ by a few percent: no certificate may rest on that
+    difference, but rows do depend on it.
+    """
+    keys = key_space(head, head.mask)
+    exact = torch.finfo(torch.float64).eps
+    if head.eps <= exact:
+        return keys.coordinates
+    finer = key_space(dataclasses.replace(head, dtype=torch.float64), head.mask).coordinates
+    columns = torch.arange(keys.coordinates.shape[-1], device=finer.device)
+    return finer[..., : len(columns)] * (columns < keys.dimension[..., None])[..., None, :]
 
 
 def _without_weights(
@@ -174,23 +225,25 @@ def _level(level: Level | str) -> Level:
         raise InputError(f"level must be one of {known}, not {level!r}") from None
 
 
-def _check_level(head: AttentionHead, level: Level) -> LevelCertificate:
-    """The certificate of a level at which the output fixes the weights."""
-    certificate = certify(head)
-    failing = certificate[level].verdict < Verdict.GLOBAL
-    if not bool(failing.any()):
-        return certificate[level]
+def _not_fixed(
+    head: AttentionHead, level: Level, failing: Bool[Tensor, "*batch"], certificate: LevelCertificate
+) -> InputError:
+    """The error that says that the output does not fix the weights, and at which level it does."""
     first = tuple(int(i) for i in failing.nonzero()[0])
-    nullity = int(certificate[level].nullity[first])
+    nullity = int(certificate.nullity.expand(failing.shape)[first])
     why = f"nullity {nullity}" if nullity else "no other row nearby, but perhaps others far away"
     where = f" in row {first}" if first else ""
-    others = [other for other in Level if bool((certificate[other].verdict == Verdict.GLOBAL).all())]
+    rounded = f" as {str(head.dtype).removeprefix('torch.')} rounds it" if _is_half(head) else ""
+    every = certify(head)
+    others = [other for other in Level if bool((every[other].verdict == Verdict.GLOBAL).all())]
     remedy = (
         f"recover them at level {others[0].value!r}, where it does"
         if others
         else "nor does it at any other level: certify says how far it does"
     )
-    raise InputError(f"the output does not fix the weights at level {level.value!r} ({why}{where}); {remedy}")
+    return InputError(
+        f"the output{rounded} does not fix the weights at level {level.value!r} ({why}{where}); {remedy}"
+    )
 
 
 def _reduced(
@@ -217,7 +270,7 @@ def _check_output(
     miss = lengths((weights[..., None, :] @ transformed)[..., 0, :] - output)
     size = torch.maximum(lengths(transformed).amax(dim=-1), lengths(output))
     share = miss / size.where(size > 0, 1.0)
-    failing = share > allowed
+    failing = miss > allowed * size + _product_rounding(head)
     if bool(failing.any()):
         first = tuple(int(i) for i in failing.nonzero()[0])
         raise InputError(
@@ -225,3 +278,18 @@ def _check_output(
             f"nearest miss it by {float(share[first]):.1e} of the longest row of T. "
             "Give it as the head adds it, before any bias, and the precision of the model as dtype"
         )
+
+
+def _product_rounding(head: AttentionHead) -> Float[Tensor, "*#batch"]:
+    r"""What rounding $a V$ to the model's precision, and $a V D$, may move an output by.
+
+    At most $\varepsilon \sum_j \max_i |V_{ij}| \|D_{j:}\|$, which is much where the product cancels. Numbers that the
+    precision is too narrow for lose the least that it can hold besides, in each of their entries.
+    """
+    least = torch.finfo(head.dtype or torch.float64).smallest_normal * head.eps
+    projection, values = head.output_projection, head.visible_values
+    if projection is None:
+        return torch.full_like(values[..., 0, 0], least * values.shape[-1] ** 0.5)
+    of_rows = lengths(projection)
+    largest = values.abs().amax(dim=-2)
+    return ((head.eps * largest + least) * of_rows).sum(dim=-1) + least * projection.shape[-1] ** 0.5
