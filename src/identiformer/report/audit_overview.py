@@ -91,17 +91,16 @@ def audit_page(
     )
 
 
-def _tiles(every: Mapping[str, Any], texts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _tiles(every: Mapping[str, Any], texts: Mapping[str, Any]) -> list[tuple[str, str]]:
     levels = every["levels"]
     return [
-        (percent(levels["simplex"]["identifiable"]), "identifiable on the simplex", "of the rows"),
+        (percent(levels["simplex"]["identifiable"]), "of the rows unique on the simplex"),
         (
             percent(levels["generatable"]["identifiable"]),
-            "identifiable among generatable weights",
-            "of the rows",
+            "unique, at least nearby, of what the heads can generate",
         ),
-        (percent(every["top_certain"]), "most attended token certain", "of the rows"),
-        (percent(texts["truncated"]), "truncated", "of the texts"),
+        (percent(every["top_certain"]), "with a most attended token that is certain"),
+        (percent(texts["truncated"]), "of the texts truncated"),
     ]
 
 
@@ -112,7 +111,7 @@ def _findings(
     share = simplex["identifiable"]
     if share == 1:
         said = [
-            "Every row is identifiable on the simplex: no other distribution of weights gives the same output."
+            "Every row is unique on the simplex: no other distribution of weights gives the same output of the head."
         ]
     else:
         moving = sorted((k, count) for (_, _, k), count in nullities.items() if k)
@@ -125,18 +124,19 @@ def _findings(
         directions = "1 direction" if middle == 1 else f"{middle} directions"
         said = [
             (f"{percent(share)} of the rows are" if share else "No row is")
-            + " identifiable on the simplex. The weights of the others"
-            + f" can move in {directions} of freedom (median) while nothing in the model changes: each is one of "
-            "many attention maps that explain the same output equally well."
+            + " unique on the simplex. The weights of "
+            + ("the others" if share else "each")
+            + f" can move in {directions} (median) while nothing in the model changes: they are one of many attention "
+            "maps that stand for the same output equally well."
         ]
     if generatable["identifiable"] is None:
         said.append(
-            "Of the weights that the heads could produce with other queries nothing is said: see what is noted below."
+            "Of the weights that the heads could generate with other queries nothing is said: see what is noted below."
         )
     else:
         said.append(
-            f"Among the weights that the heads could produce with other queries, {percent(generatable['identifiable'])}"
-            f" of the rows are identifiable, {percent(generatable['global'])} of them all with no others at all."
+            f"Among the weights that the heads could generate with other queries, {percent(generatable['global'])} of "
+            f"the rows are unique, and {percent(generatable['identifiable'])} at least nearby."
         )
     said.append(
         f"In {percent(every['top_certain'])} of the rows the most attended token is certain: it has the greatest "

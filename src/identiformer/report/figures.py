@@ -109,7 +109,9 @@ def _drawn(plot: Plot, theme: Theme, kind: str) -> bytes:
         "legend.fontsize": 9,
     }
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=plot.size, layout="constrained")
+        # In a page there is less room: letters are larger beside the rest.
+        width, height = plot.size
+        figure = Figure(figsize=(0.8 * width, 0.85 * height) if svg else plot.size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         plot.draw(axes, theme)

@@ -148,10 +148,12 @@ def _sentences(
         count for layer, counts in known.items() for n, count in counts.items() if n > (limits[layer] or 0)
     )
     if total:
-        said[-1] += f"; {percent(beyond / total)} of the rows see more."
+        said[-1] += f"; {percent(beyond / total)} of the rows see more." if beyond else "; no row sees more."
     else:
         over = sum(count for n, count in texts.items() if n > min(marks))
-        said[-1] += f"; {percent(over / texts.total())} of the texts are longer."
+        said[-1] += (
+            f"; {percent(over / texts.total())} of the texts are longer." if over else "; no text is longer."
+        )
     most = max(map(max, seen.values()), default=0)
     local = [layer for layer, counts in seen.items() if max(counts) < most]
     if local:

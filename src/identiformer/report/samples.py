@@ -17,6 +17,7 @@ from identiformer.explained_heads import HeadExplanation
 from identiformer.explanation import Explanation, Layers, explain
 from identiformer.identifiability import Level, Verdict
 from identiformer.report.packing import bytes_of, packed_explanation
+from identiformer.report.static_view import static_view
 from identiformer.report.tables import counted
 
 # Of a page that stays below `document.LARGEST_PAGE`; the rest is for its figures, tables and scripts.
@@ -121,7 +122,7 @@ def explained_samples(
         text_at: Gives the text at a place.
         texts: How many the data set has.
         labels: Of the model.
-        intro: What texts these are, in a sentence; how many there are is added to it.
+        intro: What texts these are, in a sentence.
         shown_first: Gives the key by which places are sorted on the page.
         layers, heads: As of `explain`.
         detailed_rows: The most rows of heads that are not unique, with bounds and alternatives.
@@ -151,6 +152,7 @@ def explained_samples(
             break
     left = detailed_rows
     shown = sorted(packed, key=shown_first)
+    first: Explanation | None = None
     detailed_texts = 0
     for place in shown if detailed_rows else ():
         before = packed[place]
@@ -165,21 +167,26 @@ def explained_samples(
         if not wanted:
             continue
         it = text_at(place)
-        after = packed_explanation(maker.detailed(it, last), it.number, it.label)
+        explanation = maker.detailed(it, last)
+        after = packed_explanation(explanation, it.number, it.label)
         size += bytes_of(after) - bytes_of(before)
         if size > largest:
             break
         packed[place] = after
+        first = explanation if place == shown[0] else first
         left -= len(wanted)
         detailed_texts += 1
+    if shown and first is None:
+        first = maker.quick(text_at(shown[0]))
     return Samples(
         explanations=[packed[place] for place in shown],
         labels=list(labels),
         shown_of=(len(shown), texts),
-        intro=_intro(intro, len(shown), texts),
+        intro=intro,
         detailed=_detailed(detailed_rows - left, detailed_texts),
         notes=[f"{counted(count, 'text')} left out: {reason}" for reason, count in failed.items()]
         + ([f"{counted(large, 'text')} left out: they would make this page too large"] if large else []),
+        static=None if first is None else _static(first),
     )
 
 
@@ -251,10 +258,10 @@ def _tops(weights: np.ndarray) -> list[int]:
     return np.flatnonzero(weights >= weights.max() - np.finfo(np.float32).eps).tolist()
 
 
-def _intro(which: str, shown: int, texts: int) -> str:
-    if shown == texts:
-        return f"{which} All {counted(texts, 'text')} are here." if texts > 1 else which
-    return f"{which} {shown:,} of {counted(texts, 'text')} are here."
+def _static(explanation: Explanation) -> Markup:
+    """Its last layer, as plain HTML."""
+    last = max(head.layer for head in explanation.heads)
+    return static_view(replace(explanation, heads=[head for head in explanation.heads if head.layer == last]))
 
 
 def _detailed(rows: int, texts: int) -> str:

@@ -23,7 +23,7 @@ def curve_plot(log: Sequence[Mapping[str, Any]], best_epoch: int) -> Plot:
         log: An entry for each epoch, as training_log.jsonl has them.
         best_epoch: The one whose weights were kept.
     """
-    epochs = [entry["epoch"] for entry in log]
+    epochs = [round(entry["epoch"]) for entry in log]
     accuracies = [entry["valid_accuracy"] for entry in log]
     losses = [entry.get("train_loss") for entry in log], [entry.get("valid_log_loss") for entry in log]
 
@@ -54,14 +54,17 @@ def curve_plot(log: Sequence[Mapping[str, Any]], best_epoch: int) -> Plot:
         axes.set_ylabel("loss (nats)")
         right.set_ylabel("accuracy")
 
-    best = next((e["valid_accuracy"] for e in log if e["epoch"] == best_epoch), max(accuracies))
+    best = next(
+        (accuracy for epoch, accuracy in zip(epochs, accuracies, strict=True) if epoch == best_epoch),
+        max(accuracies),
+    )
     shows = (
         f"Validation accuracy is best after epoch {best_epoch} of {max(epochs)}, with {percent(best)}: these are the "
         "weights that were kept."
     )
     return Plot(
         "curve",
-        "Training",
+        "Epoch by epoch",
         shows,
         "Lines by epoch: training loss, validation log loss and validation accuracy.",
         draw,
@@ -105,12 +108,11 @@ def reliability_plot(confidences: NDArray[np.float64], correct: NDArray[np.bool_
             alpha=0.7,
             linewidths=0,
             label="texts (the larger, the more)",
-            clip_on=False,
         )
         percent_axis(axes.xaxis)
         percent_axis(axes.yaxis)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
+        axes.set_xlim(0, 1.04)
+        axes.set_ylim(0, 1.06)
         axes.grid(True)
         axes.set_xlabel("how sure the model is (probability of its label)")
         axes.set_ylabel("how often it is right")

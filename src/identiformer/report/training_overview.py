@@ -25,10 +25,10 @@ _MOST_LABELS = 200
 _LONGEST_LABEL = 80  # characters
 _SHADES = 10
 
-_MEANING = {
-    "free": "no other numbers at all give the heads’ outputs",
-    "simplex": "no other weights (none below 0, sum 1) do",
-    "generatable": "no other weights nearby that the heads could produce do",
+_ALLOWED = {
+    "free": "any numbers",
+    "simplex": "distributions: none below 0, sum 1",
+    "generatable": "what some query gives with the text’s keys",
 }
 
 
@@ -107,10 +107,10 @@ def training_page(
             ("texts", "The texts, word by word"),
         ],
         tiles=[
-            (percent(test["accuracy"]), "accuracy", "right, of the test texts"),
-            (f"{test['macro_f1']:.3f}", "macro F1", "mean over labels, at best 1"),
-            (f"{test['log_loss']:.3f}", "log loss", "nats, at best 0"),
-            (f"{test['calibration_error']:.3f}", "calibration error", "at best 0"),
+            (percent(test["accuracy"]), "accuracy: test texts with the right label"),
+            (f"{test['macro_f1']:.3f}", "macro F1, the mean over labels; 1 is best"),
+            (f"{test['log_loss']:.3f}", "log loss in nats; 0 is best"),
+            (f"{test['calibration_error']:.3f}", "calibration error; 0 is best"),
         ],
         findings=_findings(metrics, counts, labels),
         confusion_sentence=_confusion_sentence(counts, labels),
@@ -166,7 +166,7 @@ def _findings(metrics: Mapping[str, Any], counts: NDArray[np.int64], labels: Seq
     valid = metrics["valid"]["accuracy"]
     said.append(f"On the validation texts, by which the epoch was chosen, {percent(valid)} are right.")
     if metrics["identifiable"] is not None:
-        share = metrics["identifiable"]["share"]["simplex"]
+        share = metrics["identifiable"]["global"]["simplex"]
         said.append(
             f"For {percent(share)} of the test texts, the attention behind the prediction is the only distribution of "
             "weights that gives the outputs of the heads."
@@ -257,7 +257,8 @@ def _identifiable_sentences(identifiable: Mapping[str, Any] | None) -> list[str]
         return ["Attention of this kind of model cannot be certified."]
     said = (
         "A text counts where the weights of every head of the last layer, in the row that reaches the prediction, are "
-        f"identifiable. The longest one that is so on the simplex has {counted(identifiable['longest'], 'token')}."
+        "the only ones allowed that give the head’s output. The longest such text, on the simplex, has "
+        f"{counted(identifiable['longest'], 'token')}."
     )
     if identifiable["tied"]:
         said += (
@@ -271,10 +272,14 @@ def _identifiable(identifiable: Mapping[str, Any] | None) -> Table | None:
     if identifiable is None:
         return None
     return Table(
-        "Test texts whose attention is identifiable",
-        ("level", "share of texts", "meaning"),
-        [(level, percent(share), _MEANING[level]) for level, share in identifiable["share"].items()],
-        texts=(2,),
+        "Test texts whose attention is unique",
+        ("level", "unique", "unique nearby", "allowed weights"),
+        [
+            (level, percent(identifiable["global"][level]), percent(identifiable["share"][level]), allowed)
+            for level, allowed in _ALLOWED.items()
+        ],
+        texts=(3,),
+        note="Unique: no other allowed weights give the same output; nearby: none that are close do.",
     )
 
 
