@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from results_page import Runs, accuracy, shares, versions, write_section
 
 ROOT = Path(__file__).parents[1]
 DATA_SETS = ("trec", "sst2", "subj", "mr", "ag_news")
@@ -77,29 +78,13 @@ def choose(given: argparse.Namespace) -> None:
         )
 
 
-def accuracy(runs: list[dict[str, Any]]) -> str:
-    """The mean test accuracy, and the lowest and highest where there are several."""
-    values = [metrics["test"]["accuracy"] for metrics in runs]
-    several = f" ({min(values):.4f} to {max(values):.4f})" if len(values) > 1 else ""
-    return f"{mean(values):.4f}{several}"
-
-
-def share(runs: list[dict[str, Any]], level: str) -> str:
-    """The mean share of test texts that are identifiable at a level."""
-    return f"{mean(metrics['identifiable']['share'][level] for metrics in runs):.1%}"
-
-
-def section(results: dict[str, dict[str, list[dict[str, Any]]]], report: dict[str, Any]) -> str:
+def section(results: Runs, report: dict[str, Any]) -> str:
     """The text of the section."""
-    import torch
-    import transformers
-
     drift = report["drift"]
     lines = [
         HEADING,
         "",
-        f"Made by `python benchmarks/finetuning.py` with torch {torch.__version__}, transformers "
-        f"{transformers.__version__}, Python {platform.python_version()}.",
+        f"Made by `python benchmarks/finetuning.py` with {versions()}.",
         "",
         f"*retrofitted* is the model after `identiformer retrofit` with strength {report['strength']:g}, fitted to "
         f"{report['texts']} training texts of the data sets; the mean cosine of its mean-pooled embeddings with the "
@@ -115,20 +100,7 @@ def section(results: dict[str, dict[str, list[dict[str, Any]]]], report: dict[st
         f"| {name} | {len(of['plain'])} | {accuracy(of['plain'])} | {accuracy(of['retrofitted'])} |"
         for name, of in results.items()
     ]
-    lines += [
-        "",
-        "The share of test texts for which the weights behind the prediction (the first token's row of every head of "
-        "the last layer) are identifiable, each head from its own output:",
-        "",
-        "| data set | plain, simplex | retrofitted, simplex | plain, generatable | retrofitted, generatable |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {name} | "
-        + " | ".join(share(of[kind], level) for level in ("simplex", "generatable") for kind in MODELS)
-        + " |"
-        for name, of in results.items()
-    ]
+    lines += ["", *shares(results, MODELS)]
     return "\n".join(lines) + "\n"
 
 
@@ -152,8 +124,6 @@ def main() -> None:
     if given.choose:
         choose(given)
         return
-    from results import write_section
-
     results: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name in DATA_SETS:
         seeds = given.seeds or SEEDS.get(name, (0,))
@@ -170,7 +140,7 @@ def main() -> None:
         print("the section is written when both models were run", file=sys.stderr)
         return
     report = json.loads((given.work / "retrofitted" / "retrofit.json").read_text(encoding="utf-8"))
-    write_section(given.output, HEADING, section(results, report))
+    write_section(given.output, section(results, report))
     print(f"results: {given.output}", file=sys.stderr)
 
 

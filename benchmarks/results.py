@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import re
 import sys
 from pathlib import Path
-from statistics import mean
 from typing import Any
+
+from results_page import Runs, accuracy, shares, versions, write_section
 
 ROOT = Path(__file__).parents[1]
 DATA_SETS = ("trec", "sst2", "ag_news", "subj", "mr", "sms_spam")
@@ -50,27 +49,13 @@ def run(data: Path, name: str, model: str, seed: int, work: Path) -> dict[str, A
     return metrics
 
 
-def accuracy(runs: list[dict[str, Any]]) -> str:
-    """The mean test accuracy, and the lowest and highest."""
-    values = [metrics["test"]["accuracy"] for metrics in runs]
-    return f"{mean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
-
-
-def share(runs: list[dict[str, Any]], level: str) -> str:
-    """The mean share of test texts that are identifiable at a level."""
-    return f"{mean(metrics['identifiable']['share'][level] for metrics in runs):.1%}"
-
-
-def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seeds: list[int]) -> str:
-    """The text of docs/results.md."""
-    import torch
-    import transformers
-
+def page(results: Runs, command: str, seeds: list[int]) -> str:
+    """What the page begins with."""
     lines = [
         "# Results",
         "",
-        f"Made by `{command}` with torch {torch.__version__}, transformers {transformers.__version__}, Python "
-        f"{platform.python_version()}; every model is trained from scratch on the data set's training texts alone.",
+        f"Made by `{command}` with {versions()}; every model is trained from scratch on the data set's training texts "
+        "alone.",
         "",
         f"Test accuracy: the mean of seeds {', '.join(map(str, seeds))}, the lowest and the highest in brackets. "
         "*default* is `identiformer train DATA` without options: heads added, `value_size = hidden_size`. *standard* "
@@ -84,39 +69,8 @@ def page(results: dict[str, dict[str, list[dict[str, Any]]]], command: str, seed
     lines += [
         f"| {name} | {accuracy(of['default'])} | {accuracy(of['standard'])} |" for name, of in results.items()
     ]
-    lines += [
-        "",
-        "The share of test texts for which the weights behind the prediction (the first token's row of every head of "
-        "the last layer) are identifiable, each head from its own output:",
-        "",
-        "| data set | default, simplex | standard, simplex | default, generatable | standard, generatable |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {name} | "
-        + " | ".join(share(of[model], level) for level in ("simplex", "generatable") for model in MODELS)
-        + " |"
-        for name, of in results.items()
-    ]
+    lines += ["", *shares(results, MODELS)]
     return "\n".join(lines) + "\n"
-
-
-def sections(file: Path) -> dict[str, str]:
-    """The sections of the page as it is, by their headings; what comes before the first is none."""
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
-    return {part.split("\n", 1)[0]: part.rstrip("\n") + "\n" for part in parts}
-
-
-def write_section(file: Path, heading: str, text: str) -> None:
-    """Put a section into the page, in the place of one with the same heading."""
-    from identiformer.output import whole_file
-
-    page_itself = file.read_text(encoding="utf-8") if file.exists() else "# Results\n"
-    page_itself = re.split(r"^## ", page_itself, maxsplit=1, flags=re.MULTILINE)[0].rstrip("\n") + "\n"
-    with_it = sections(file) | {heading: text}
-    with whole_file(file) as out:
-        out.write("\n".join([page_itself, *with_it.values()]))
 
 
 def main() -> None:
@@ -130,8 +84,6 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "models" / "results")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
     given = parser.parse_args()
-    from identiformer.output import whole_file
-
     results = {
         name: {
             model: [run(given.data, name, model, seed, given.work) for seed in given.seeds]
@@ -139,9 +91,7 @@ def main() -> None:
         }
         for name in given.only
     }
-    kept = sections(given.output)  # what other benchmarks wrote
-    with whole_file(given.output) as file:
-        file.write("\n".join([page(results, "python benchmarks/results.py", given.seeds), *kept.values()]))
+    write_section(given.output, page(results, "python benchmarks/results.py", given.seeds))
     print(f"results: {given.output}", file=sys.stderr)
 
 
