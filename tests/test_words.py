@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerBase, 
 
 from identiformer.errors import InputError
 from identiformer.tokenization import build_tokenizer
-from identiformer.words import read_words, word_spans
+from identiformer.words import read_words, token_texts, word_spans
 
 # Trained on this, tokenizers cut most words in pieces.
 CORPUS = ["the film was good and the end was not", "a good film, the well of the known"] * 3
@@ -294,3 +294,13 @@ def test_a_text_without_a_token_is_refused():
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     with pytest.raises(InputError, match="not a single token in the text"):
         read_words(fast(tokenizer), " \n")
+
+
+def test_the_texts_of_tokens_are_those_that_are_read():
+    tokenizer = wordpiece()
+    text = "unlikely film"
+    assert token_texts(tokenizer, text, "good") == [
+        token.text for token in read_words(tokenizer, text, "good").tokens
+    ]
+    assert {"un", "like", "ly", "film", "good"} <= set(token_texts(tokenizer, text, "good"))
+    assert token_texts(ByT5Tokenizer(), "ab") == ["a", "b", "</s>"]  # a slow one: names

@@ -149,14 +149,25 @@ def read_words(tokenizer: PreTrainedTokenizerBase, text: str, text_pair: str | N
             f"{type(tokenizer).__name__} does not tell which characters its tokens come from: give a model with a fast "
             "tokenizer (its folder has a tokenizer.json)"
         )
-    # Lists: of a single pair transformers would drop an empty second text.
-    encoded = tokenizer(
-        [text], None if text_pair is None else [text_pair], truncation=True, return_offsets_mapping=True
-    )
+    encoded = _encoded(tokenizer, text, text_pair)
     tokens = _tokens(encoded, tokenizer, text, text_pair)
     if not tokens:
         raise InputError("the tokenizer finds not a single token in the text: give at least one word")
     return ReadText(tokens, _words(tokens, encoded.word_ids(0), (text, text_pair)))
+
+
+def token_texts(tokenizer: PreTrainedTokenizerBase, text: str, text_pair: str | None = None) -> list[str]:
+    """The text of each token, as of `Token`; of a slow tokenizer, which does not tell, the tokens' own names."""
+    encoded = _encoded(tokenizer, text, text_pair)
+    if tokenizer.is_fast:
+        return [token.text for token in _tokens(encoded, tokenizer, text, text_pair)]
+    return [str(name) for name in tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])]
+
+
+def _encoded(tokenizer: PreTrainedTokenizerBase, text: str, text_pair: str | None) -> Any:
+    # Lists: of a single pair transformers would drop an empty second text.
+    pairs = None if text_pair is None else [text_pair]
+    return tokenizer([text], pairs, truncation=True, return_offsets_mapping=bool(tokenizer.is_fast))
 
 
 def _tokens(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +36,8 @@ from identiformer.report.figures import write_png
 from identiformer.report.samples import SampledText, Samples, explained_samples, spread
 from identiformer.same_run import digest_of, is_same_run
 from identiformer.threads import threads_for
-from identiformer.tokenization import token_lengths
+from identiformer.tokenization import by_length, token_lengths
+from identiformer.words import token_texts
 
 HEADS = "heads.parquet"
 SUMMARY = "summary.json"
@@ -205,17 +207,23 @@ class _Run:
         texts = list(chunk["text"])
         pairs = list(chunk["text_pair"]) if self.paired else None
         lengths = token_lengths(self.tokenizer, texts, pairs)
-        # Texts of similar length together: the least padding.
-        order = sorted(range(len(texts)), key=lambda i: int(lengths[i]))
+        order = by_length(lengths)
         texts = [texts[i] for i in order]
         pairs = None if pairs is None else [pairs[i] for i in order]
         numbers = list(chunk["row"])
         ids = [int(numbers[i]) for i in order]
-        words = _Words(self.tokenizer, texts, pairs)
         notes = PartNotes(
             lengths=Counter(lengths.tolist()),
             truncated=int((lengths > self.tokenizer.model_max_length).sum()),
         )
+
+        @lru_cache(maxsize=self.settings.batch_size)  # for all layers of a batch
+        def texts_of_tokens(text: int) -> list[str]:
+            return token_texts(self.tokenizer, texts[text], None if pairs is None else pairs[text])
+
+        def token_text(text: int, token: int) -> str:
+            found = texts_of_tokens(text)
+            return found[token] if token < len(found) else ""
 
         def shifts(captured: CapturedLayer) -> list[int]:
             """How many tokens of padding stand before each text."""
@@ -228,7 +236,7 @@ class _Run:
         seen: set[int] = set()
         for captured in self._captured(texts, pairs):
             notes.note(captured)
-            table = head_rows(captured, ids, shifts(captured), words, self.settings.tolerance, wanted)
+            table = head_rows(captured, ids, shifts(captured), token_text, self.settings.tolerance, wanted)
             if table is not None:
                 tables.append(table)
             if not seen.issuperset(captured.texts):
@@ -267,40 +275,6 @@ class _Run:
         if not heads:
             return set()
         return spread_rows(self.settings.intervals, list(self.rows["row"]), heads)
-
-
-class _Words:
-    """The words to tokens: `words(text, token)`; texts are tokenised one at a time, when they are asked for."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: list[str] | None):
-        self._tokenizer = tokenizer
-        self._texts = texts
-        self._pairs = pairs
-        self._last: tuple[int, list[str]] = (-1, [])
-
-    def __call__(self, text: int, token: int) -> str:
-        if self._last[0] != text:
-            self._last = (text, self._of(text))
-        words = self._last[1]
-        return words[token] if token < len(words) else ""
-
-    def _of(self, text: int) -> list[str]:
-        sources = (self._texts[text], None if self._pairs is None else self._pairs[text])
-        fast = bool(self._tokenizer.is_fast)
-        encoded = self._tokenizer(
-            [sources[0]],
-            None if sources[1] is None else [sources[1]],
-            truncation=True,
-            return_offsets_mapping=fast,
-        )
-        names = [str(name) for name in self._tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])]
-        if not fast:
-            return names
-        places = zip(names, encoded["offset_mapping"][0], encoded.sequence_ids(0), strict=True)
-        return [
-            name if source is None else (sources[source] or "")[start:end]
-            for name, (start, end), source in places
-        ]
 
 
 def _digest(model: PreTrainedModel) -> str:
