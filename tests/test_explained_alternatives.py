@@ -177,6 +177,7 @@ def test_weights_with_another_output_would_show():
         weights=head.weights,
         sink=None,
     )
+    assert run.output_change is not None
     assert run.output_change > 1e-2
 
 

@@ -56,7 +56,7 @@ def test_without_scripts_the_words_and_the_certificate_are_there(viewer):
 def test_hostile_texts_run_in_neither(viewer, i: int):
     page: Page = viewer(notebook(explanations()[3 + i]._repr_html_()), allowed=("file://", "data:", "about:"))
     inside = page.frame_locator("iframe")
-    expect(inside.locator(".stage .word", has_text="good").first).to_be_visible()
+    expect(inside.locator(".stage .passage", has_text="good")).to_be_visible()
     assert page.evaluate("window.ran === undefined")
     assert inside.locator("body").evaluate("window.ran === undefined")
     assert page.locator("img, b").count() == inside.locator("#token-view :is(script, img)").count() == 0
