@@ -167,6 +167,8 @@ def _arm(moment: str) -> dict[str, Any]:
         training.predict_probabilities = _die
     elif moment == "writing the card":
         training.model_card = _die
+    elif moment == "writing the report":
+        training.training_report = _die
     elif moment == "before the last rename":
         output.os.rename = _die
     elif moment == "removing the checkpoints":

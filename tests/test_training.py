@@ -67,8 +67,8 @@ class At(TrainerCallback):
 
 def test_the_folder_holds_what_the_contract_says_and_nothing_lies_beside_it(unbroken: Path):
     assert names_in(unbroken) == [
-        "README.md", "config.json", "metrics.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "training_log.jsonl", "training_run.json",
+        "README.md", "config.json", "metrics.json", "model.safetensors", "report.html", "tokenizer.json",
+        "tokenizer_config.json", "training_log.jsonl", "training_run.json",
     ]  # fmt: skip
     assert names_in(unbroken.parent) == ["model"]
 
@@ -173,7 +173,7 @@ def test_a_run_killed_again_and_again_ends_as_an_unbroken_one(source: str, unbro
         train(source, target, SETTINGS)
     for moment in (
         "step 3", "half of the optimizer", "step 7", "removing an old checkpoint", "step 14", "before the seal",
-        "after the last epoch", "scoring", "writing the card", "before the last rename",
+        "after the last epoch", "scoring", "writing the card", "writing the report", "before the last rename",
     ):  # fmt: skip
         killed(moment, source, target, SETTINGS, resume=True)
         assert not target.exists()

@@ -53,6 +53,7 @@ def model_card(
         f"## Data\n\n{_data(data, metrics)}",
         f"## Metrics\n\n{_metrics(metrics)}",
         f"## Identifiability\n\n{_identifiable(metrics['identifiable'])}",
+        "`report.html`, beside this card, has figures of all this, and test texts word by word.\n",
         f"## Settings\n\n{_settings(settings, config)}",
         "## How to load it\n\n```python\nimport identiformer\nfrom transformers import pipeline\n\n"
         f'classify = pipeline("text-classification", {f"path/to/{name}"!r})\n'

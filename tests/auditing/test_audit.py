@@ -142,8 +142,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_files(
         audit(str(model), str(source), tmp_path / "audit", settings)
     with pytest.raises(InputError, match="other settings"):
         audit(str(model), str(source), tmp_path / "audit", AuditSettings(batch_size=2), resume=True)
+
+    def kill_in_the_report(done: int, total: int) -> None:
+        if done and total > 18 + 3:  # texts and rows to prove, and then the texts of the report
+            raise Killed
+
+    with pytest.raises(Killed):
+        audit(str(model), str(source), tmp_path / "audit", settings, resume=True, progress=kill_in_the_report)
     audit(str(model), str(source), tmp_path / "audit", settings, resume=True)
-    for name in ("heads.parquet", "summary.json", "figures/nullity.png"):
+    for name in ("heads.parquet", "summary.json", "figures/nullity.png", "report.html"):
         assert (tmp_path / "audit" / name).read_bytes() == (audited / name).read_bytes()
 
 
@@ -219,6 +226,8 @@ def test_layers_and_heads_that_do_not_exist(
         {"tolerance": -0.1},
         {"intervals": -1},
         {"prove": -1},
+        {"report_texts": -1},
+        {"report_rows": -1},
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object]) -> None:

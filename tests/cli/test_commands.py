@@ -203,7 +203,11 @@ def test_train_prints_scores_and_says_the_rest(source: str, run: Run, tmp_path: 
     assert status == 0
     assert "accuracy" in out
     assert "Confusion matrix" in out
-    assert err.splitlines()[-1] == f"model, card and metrics: {tmp_path / 'model'}"
+    folder = tmp_path / "model"
+    assert err.splitlines()[-2:] == [
+        f"model, card and metrics: {folder}",
+        f"to look at: {folder / 'report.html'}",
+    ]
     assert "exists already: give another --output, or --overwrite" in refused(
         run("train", source, "--output", tmp_path / "model", *OPTIONS)
     )

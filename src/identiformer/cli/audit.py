@@ -55,6 +55,11 @@ def audit(
         int,
         typer.Option(help="Put alternatives in place of so many rows, and record what the model then says."),
     ] = 0,
+    report_texts: Annotated[int, typer.Option(help="How many texts report.html shows word by word.")] = 200,
+    report_rows: Annotated[
+        int,
+        typer.Option(help="For how many rows that are not identifiable it has bounds and alternatives."),
+    ] = 48,
     split: Split = None,
     text_column: TextColumn = None,
     text_pair_column: TextPairColumn = None,
@@ -80,6 +85,8 @@ def audit(
         batch_size=batch_size,
         intervals=intervals,
         prove=prove,
+        report_texts=report_texts,
+        report_rows=report_rows,
     )
     quiet_libraries()
     try:
@@ -101,6 +108,7 @@ def audit(
         say("stopped: the same command with --resume goes on from the last whole part")
         raise typer.Exit(130) from None
     say(f"heads.parquet, summary.json and figures: {output}")
+    say(f"to look at: {output / 'report.html'}")
     show(audit_view(summary))
 
 

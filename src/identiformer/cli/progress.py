@@ -40,8 +40,11 @@ def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def training_progress() -> Iterator[list[TrainerCallback]]:
-    """A bar over the steps of a training, with the last validation accuracy; gives the Trainer's callbacks."""
+def training_progress() -> Iterator[tuple[list[TrainerCallback], Callable[[int, int], None]]]:
+    """A bar over the steps of a training, with the last validation accuracy, and then over the texts of its report.
+
+    Gives the Trainer's callbacks, and what is called with the texts `(done since the last call, in all)`.
+    """
     from transformers import TrainerCallback
 
     with _bar() as bar:
@@ -61,4 +64,9 @@ def training_progress() -> Iterator[list[TrainerCallback]]:
                         task, description=f"epoch {state.epoch:.0f}: validation accuracy {accuracy:.3f}"
                     )
 
-        yield [ShowProgress()]
+        def advance(done: int, total: int) -> None:
+            if not done:
+                bar.reset(task, total=total, description="report")
+            bar.update(task, advance=done, total=total, visible=True)
+
+        yield [ShowProgress()], advance

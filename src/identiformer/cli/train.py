@@ -122,6 +122,13 @@ def train(
     class_weights: Annotated[
         ClassWeights, typer.Option(help="balanced: rare labels count more.")
     ] = ClassWeights.NONE,
+    report_texts: Annotated[
+        int, typer.Option(help="How many test texts report.html shows word by word.")
+    ] = DEFAULTS.report_texts,
+    report_rows: Annotated[
+        int,
+        typer.Option(help="For how many rows of heads that are not unique it has bounds and alternatives."),
+    ] = DEFAULTS.report_rows,
     hidden_size: Annotated[int | None, typer.Option(help="Width of a token between layers.")] = None,
     num_hidden_layers: Annotated[int | None, typer.Option(help="Encoder layers.")] = None,
     num_attention_heads: Annotated[int | None, typer.Option(help="Attention heads a layer.")] = None,
@@ -177,6 +184,8 @@ def train(
         weight_decay=weight_decay,
         label_smoothing=label_smoothing,
         class_weights=class_weights.value,
+        report_texts=report_texts,
+        report_rows=report_rows,
         model={name: value for name, value in chosen.items() if value is not None},
     )
     from identiformer.cli.progress import training_progress
@@ -186,9 +195,16 @@ def train(
 
     quiet_libraries()
     try:
-        with training_progress() as callbacks:
+        with training_progress() as (callbacks, progress):
             metrics = run(
-                source, output, settings, overwrite=overwrite, resume=resume, say=say, callbacks=callbacks
+                source,
+                output,
+                settings,
+                overwrite=overwrite,
+                resume=resume,
+                say=say,
+                callbacks=callbacks,
+                progress=progress,
             )
     except KeyboardInterrupt:
         say("stopped: the same command with --resume goes on from the last whole epoch")
@@ -200,6 +216,7 @@ def train(
             f"that the heads can generate for {outright['generatable']:.1%} (nearby: {share['generatable']:.1%})"
         )
     say(f"model, card and metrics: {output}")
+    say(f"to look at: {output / 'report.html'}")
     show(metrics_table(metrics["test"]))
 
 

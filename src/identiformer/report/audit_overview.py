@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from identiformer.report.audit_figures import audit_plots
@@ -71,7 +72,7 @@ def audit_page(
         samples=samples,
     )
     return document(
-        f"Audit of {summary['model']}",
+        f"Audit of {_short_name(summary['model'])}",
         main,
         view_data(
             "audit",
@@ -84,11 +85,16 @@ def audit_page(
         if samples.explanations
         else None,
         head_note=(
-            f"{counted(texts['number'], 'text')} of {summary['source']}; "
-            f"{counted(every['rows'], 'row')} of {counted(len(summary['heads']), 'attention head')}"
+            f"{counted(texts['number'], 'text')} of {summary['source']}; {counted(every['rows'], 'row')} of "
+            f"{counted(len(summary['heads']), 'attention head')} of {summary['model']}"
         ),
         static=samples.static,
     )
+
+
+def _short_name(model: str) -> str:
+    """The last two parts of a path, which is what hubs call models as well."""
+    return "/".join(PurePath(model).parts[-2:])
 
 
 def _tiles(every: Mapping[str, Any], texts: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -214,7 +214,10 @@ class _Maker:
                 raise
             self._rows = 1  # a model without such a row: the first one
             found = self._explain(it, self._layers, intervals=False)
-        return replace(found, heads=[_with_known_bounds(head) for head in found.heads])
+        # The view opens with the first: of the last layer, the one nearest to what the model says.
+        last = max(head.layer for head in found.heads)
+        heads = sorted(found.heads, key=lambda head: head.layer != last)
+        return replace(found, heads=[_with_known_bounds(head) for head in heads])
 
     def detailed(self, it: SampledText, layer: int) -> Explanation:
         """The same, with bounds and alternatives in one layer."""
