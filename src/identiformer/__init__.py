@@ -7,6 +7,7 @@ from identiformer.registration import register
 
 if TYPE_CHECKING:
     from identiformer.advice import Advice, advise
+    from identiformer.asked_alternative import explain_alternative
     from identiformer.auditing import AuditSettings, audit
     from identiformer.capturing import CapturedLayer, capture
     from identiformer.errors import InputError
@@ -41,6 +42,7 @@ _MODULES = {
     "capture": "capturing",
     "classification_metrics": "evaluation",
     "explain": "explanation",
+    "explain_alternative": "asked_alternative",
     "load_classifier": "loading",
     "predict_probabilities": "prediction",
     "retrofit": "retrofitting",
@@ -63,6 +65,7 @@ __all__ = [
     "capture",
     "classification_metrics",
     "explain",
+    "explain_alternative",
     "load_classifier",
     "predict_probabilities",
     "retrofit",
