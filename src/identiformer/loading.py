@@ -166,7 +166,7 @@ def _auto_class(architecture: str) -> str:
 @contextmanager
 def _loading(what: str, name: str) -> Iterator[None]:
     """A block in which libraries load something by its name: their errors become an `InputError`."""
-    _check_name(name)
+    check_name(name)
     try:
         with nullcontext() if Path(name).is_dir() else hub_or_cache():
             yield
@@ -174,8 +174,12 @@ def _loading(what: str, name: str) -> Iterator[None]:
         raise _not_loaded(what, name, error) from error
 
 
-def _check_name(name: str) -> None:
-    """Raise an `InputError` where a name can be none of a model, before any library looks for it."""
+def check_name(name: str) -> None:
+    """Raise an `InputError` where a name can be none of a model, before any library looks for it.
+
+    Args:
+        name: What the user takes for a model folder, or the name of a model on a hub.
+    """
     folder = Path(name)
     try:
         folder.exists()

@@ -15,6 +15,7 @@ from identiformer.cli.options import (
     Split,
     TextColumn,
     TextPairColumn,
+    existing_model,
     quiet_libraries,
     say,
 )
@@ -29,7 +30,9 @@ def advise(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Advise on this model: a folder or a hub name; only its tokenizer is used."
+            metavar="MODEL",
+            help="Advise on this model: a folder or a hub name; only its tokenizer is used.",
+            callback=existing_model,
         ),
     ] = None,
     tokenizer: Annotated[

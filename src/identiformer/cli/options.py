@@ -31,8 +31,22 @@ Source = Annotated[
         "hf:NAME[/CONFIG], demo:reviews or demo:docstrings.",
     ),
 ]
+
+
+def existing_model(name: str | None) -> str | None:
+    """Refuse what is no model before anything heavy is imported: half a minute is long for a typing error."""
+    if name is not None:
+        from identiformer.loading import check_name
+
+        check_name(name)
+    return name
+
+
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model folder, as train writes it, or a hub name.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A model folder, as train writes it, or a hub name.", callback=existing_model
+    ),
 ]
 TextColumn = Annotated[str | None, typer.Option(help="The column that holds the texts.")]
 LabelColumn = Annotated[str | None, typer.Option(help="The column that holds the labels.")]

@@ -17,6 +17,7 @@ from identiformer.cli.options import (
     Source,
     TextColumn,
     TextPairColumn,
+    existing_model,
     quiet_libraries,
     say,
 )
@@ -70,6 +71,7 @@ def train(
             "--from",
             metavar="MODEL",
             help="Fine-tune this pretrained model, a folder or a hub name, retrofitted or not.",
+            callback=existing_model,
         ),
     ] = None,
     text_column: TextColumn = None,
