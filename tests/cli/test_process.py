@@ -41,6 +41,30 @@ finally:
     assert err.split() == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explain", "./typo", "--text", "a"],
+        ["audit", "./typo", "x.csv", "--output", "new"],
+        ["train", "x.csv", "--output", "new", "--from", "./typo"],
+        ["advise", "x.csv", "--model", "./typo"],
+    ],
+)
+def test_a_typing_error_imports_nothing_heavy(arguments: list[str]):
+    report = f"""
+try:
+    main()
+finally:
+    print(*sorted(set({HEAVY}) & set(sys.modules)), file=sys.stderr)
+"""
+    process = start(*arguments, program=f"exec({report!r})")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, b"")
+    message, heavy = err.decode().splitlines()
+    assert message.startswith("error: ./typo does not exist")
+    assert heavy == ""
+
+
 @pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path):
     model, tokenizer = small_classifier()
