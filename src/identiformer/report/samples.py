@@ -86,10 +86,10 @@ def spread(count: int, most: int) -> list[int]:
 
 
 def wrong_first(right: Sequence[bool], most: int) -> list[int]:
-    """Up to `most` places: up to half of them of wrong predictions, all spread evenly, wrong and right in turns."""
+    """Up to `most` places, wrong and right predictions in turns, each spread evenly; half are wrong if so many are."""
     groups = [[place for place, it in enumerate(right) if it == kind] for kind in (False, True)]
     wrong, others = ([group[i] for i in spread(len(group), most)] for group in groups)
-    turns = zip_longest(wrong[: max(most // 2, 1)], others)
+    turns = zip_longest(wrong[: max(most // 2, most - len(others))], others)
     order = [place for turn in turns for place in turn if place is not None]
     return order[:most]
 

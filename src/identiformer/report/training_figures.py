@@ -112,7 +112,7 @@ def reliability_plot(confidences: NDArray[np.float64], correct: NDArray[np.bool_
         percent_axis(axes.xaxis)
         percent_axis(axes.yaxis)
         axes.set_xlim(0, 1.04)
-        axes.set_ylim(0, 1.06)
+        axes.set_ylim(-0.05, 1.06)
         axes.grid(True)
         axes.set_xlabel("how sure the model is (probability of its label)")
         axes.set_ylabel("how often it is right")

@@ -181,7 +181,7 @@ def _confusion_sentence(counts: NDArray[np.int64], labels: Sequence[str]) -> str
     true, said = divmod(int(off.argmax()), len(labels))
     wrong = int(off.sum())
     return (
-        f"Of {counted(wrong, 'wrong prediction')}, most are “{labels[true]}” taken for “{labels[said]}”: "
+        f"The most frequent of {counted(wrong, 'wrong prediction')}: “{labels[true]}” is taken for “{labels[said]}” in "
         f"{counted(int(off.max()), 'text')}, {percent(int(off.max()) / int(counts[true].sum()))} of those labelled "
         f"“{labels[true]}”."
     )
