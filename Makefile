@@ -41,6 +41,7 @@ demo: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/pooled_row.py
 	$(BIN)/python benchmarks/identifiability.py
+	$(BIN)/python benchmarks/serving.py
 
 results: $(VENV)/.installed
 	$(BIN)/python benchmarks/results.py

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +24,10 @@ class Request:
         last: Whether that is all of it.
         leave: Set when the client goes.
         headers: Those of the request beside its Host and type.
+
+    Attributes:
+        taken, waited: How many parts the application took, and whether it waited for more than all of them.
+        status, headers, body: The answer.
     """
 
     def __init__(
@@ -35,7 +38,7 @@ class Request:
         **headers: str,
     ):
         self.parts, self.last, self.leave = list(parts), last, leave
-        self.taken = 0
+        self.taken, self.waited = 0, False
         self.status, self.headers, self.body = 0, {}, b""
         given = {"host": "127.0.0.1", "content-type": "application/json", **headers}
         self.scope: dict[str, Any] = {
@@ -55,6 +58,7 @@ class Request:
             self.taken += 1
             more = not self.last or self.taken < len(self.parts)
             return {"type": "http.request", "body": self.parts[self.taken - 1], "more_body": more}
+        self.waited = True
         await (self.leave or asyncio.Event()).wait()
         return {"type": "http.disconnect"}
 
@@ -102,18 +106,16 @@ def test_a_body_that_does_not_is_read_up_to_the_limit(app: Any):
     (request,) = run(Request([b" " * 100] * 9 + [b" " * 87 + GOOD]), app=app)
     assert (request.status, json.loads(request.body)) == (200, {"done": True})
     (request,) = run(Request([b" " * 100] * 10 + [GOOD]), app=app)
-    assert (request.status, request.taken) == (413, 11)
+    assert (request.status, request.taken, request.waited) == (413, 11, False)
     (request,) = run(Request([b" " * 100] * 1000), app=app)
     assert (request.status, request.taken) == (413, 51)
     assert request.headers["connection"] == "close"
 
 
 def test_a_body_that_does_not_come(app: Any):
-    start = time.monotonic()
     (request,) = run(Request([b'{"text":'], last=False), app=app)
     assert (request.status, request.headers["connection"]) == (408, "close")
     assert "0.2 seconds" in request.error
-    assert time.monotonic() - start < 5
 
 
 def test_a_client_that_leaves_within_its_body(app: Any):

@@ -21,10 +21,13 @@ import pytest
 
 from identiformer.cli import main
 from identiformer.errors import InputError
+from identiformer.serving import server
+from identiformer.serving.limits import Limits
 from identiformer.serving.refusal import Refusal
+from identiformer.serving.served_model import ServedModel
 from identiformer.serving.server import Address, bound, url
 from identiformer.serving.working import Worker
-from served import awaited
+from served import Doing, awaited
 from small import small_classifier
 
 BODY = b'{"text": "not good"}'
@@ -80,6 +83,19 @@ def test_what_is_not_installed_is_named(
     find = util.find_spec
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
     assert "uvicorn, which is not installed: pip install 'identiformer[serve]'" in refused(capsys, tmp_path)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])
+def test_whoever_opens_it_to_others_is_warned(monkeypatch: pytest.MonkeyPatch, host: str, warned: bool):
+    said: list[str] = []
+    sockets: list[socket.socket] = []
+    monkeypatch.setattr(ServedModel, "load", lambda name, limits: Doing(lambda check: {}))
+    monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, given: sockets.extend(given))
+    assert server.serve("any", Address(host, 0), Limits(), 1.0, said.append) == 0
+    assert [
+        sentence.startswith("warning: 0.0.0.0 can be reached from other machines") for sentence in said
+    ] == ([True] * warned)
+    assert [listening.fileno() for listening in sockets] == [-1]  # closed
 
 
 # The worker at its end

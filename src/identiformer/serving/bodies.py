@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from identiformer.printable import printable
 from identiformer.serving.limits import Limits
@@ -61,32 +61,46 @@ async def _body(request: Request, limits: Limits) -> bytes:
     said = request.headers.get("content-length", "0")
     if not said.isdecimal() or len(said) > 18 or int(said) > limits.body:
         raise large
-    body = bytearray()
     try:
         async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body:
-                    break
-            else:
-                return bytes(body)
+            body = await _up_to(request, limits.body)
     except TimeoutError:
         raise Refusal(408, f"the body did not come within {limits.body_seconds:g} seconds", _CLOSE) from None
-    except ClientDisconnect:
-        raise Refusal(400, "the client has gone") from None  # nobody reads it
-    await _throw_away(request, _BEYOND * limits.body)
-    raise large
+    if body is None:
+        raise large
+    return body
+
+
+async def _up_to(request: Request, most: int) -> bytes | None:
+    """The body of a request; `None` where it is larger.
+
+    Raises:
+        Refusal: If the client goes before its end.
+    """
+    body = bytearray()
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "the client has gone")  # nobody reads it
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > most:
+            if more:
+                await _throw_away(request, _BEYOND * most)
+            return None
+    return bytes(body)
 
 
 async def _throw_away(request: Request, most: int) -> None:
     """Take some more of a body: a connection closed upon bytes that nobody read may lose the answer, too."""
     try:
         async with asyncio.timeout(_BEYOND_SECONDS):
-            while most > 0:
+            more = True
+            while more and most > 0:
                 message = await request.receive()
                 most -= len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
+                more = message.get("more_body", False)
     except TimeoutError:
         return
 

@@ -55,7 +55,13 @@ def api_page(name: str) -> Page:
     from identiformer.serving.openapi import OPERATIONS, openapi
 
     described: dict[str, Any] = openapi()
-    main = fragment("api.html.j2", operations=OPERATIONS, schemas=described["components"]["schemas"])
+    refusals = {status: when for operation in OPERATIONS for status, when in operation.refusals.items()}
+    main = fragment(
+        "api.html.j2",
+        operations=OPERATIONS,
+        schemas=described["components"]["schemas"],
+        refusals={404: "There is nothing at this address.", 405: "It does not take that method.", **refusals},
+    )
     html = document("Endpoints for programs", main, None, head_note=f"Model: {name}")
     return Page(html, _policy(content_policy(stylesheet(), "")))
 

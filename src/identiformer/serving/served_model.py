@@ -66,10 +66,12 @@ class ServedModel:
         self.takes_pair: bool | None = getattr(model.config, "takes_text_pair", None)
         pair = _PROBE if self.takes_pair else None
         # The first explanation also loads what only the first one has to wait for.
+        probe = explain(model, tokenizer, _PROBE, pair, layers="all", rows=1)
         try:
-            probe, self.pooled = explain(model, tokenizer, _PROBE, pair, layers="all"), True
+            explain(model, tokenizer, _PROBE, pair)
+            self.pooled = True
         except InputError:
-            probe, self.pooled = explain(model, tokenizer, _PROBE, pair, layers="all", rows=1), False
+            self.pooled = False
         self.labels = list(probe.probabilities)
         self.layers: dict[int, list[int]] = {}
         for head in probe.heads:
@@ -214,7 +216,7 @@ class ServedModel:
         return Refusal(422, f"there is no layer {layer}: the model has layers 0 to {self._count - 1}")
 
     def _heads(self, layer: int, heads: Sequence[int] | None) -> list[int]:
-        known = self.layers.get(layer, [0])  # of one that is left out, `explain` says why
+        known = self.layers.get(layer, [])  # of one that cannot be explained, `explain` says why
         return known if heads is None else [head for head in known if head in heads]
 
     def _check_texts(self, texts: Sequence[str], pairs: Sequence[str] | None) -> None:
