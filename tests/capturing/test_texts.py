@@ -143,8 +143,17 @@ def test_an_encoder_decoder():
     model, inputs = build("t5"), batch("t5")
     layers = list(capture_inputs(model, inputs, rows="all"))
     assert [layer.kind for layer in layers] == ["self", "self", "decoder", "cross", "decoder", "cross"]
-    with pytest.raises(InputError, match="layer 0 is of the encoder"):
-        list(capture_inputs(model, inputs))
+    pooled = list(capture_inputs(model, inputs))
+    assert [layer.heads is None for layer in pooled] == [True, True, False, False, False, False]
+    for layer in pooled[:2]:
+        assert list(layer.refused) == [0, 1, 2, 3]
+        assert all("no row stands for the text" in reason for reason in layer.refused.values())
+    with pytest.raises(
+        InputError, match=r"^layers 0, 1: in the encoder .*, or for layers out of 2, 3, 4, 5$"
+    ):
+        list(capture_inputs(model, inputs, layers=[0, 1, 5]))
+    with pytest.raises(InputError, match="^layer 1: "):
+        list(capture_inputs(model, inputs, layers=[-5]))
     # Rows of the decoder are known although its own layers are not asked for.
     (cross,) = capture_inputs(model, inputs, layers=[3])
     assert cross.rows.tolist() == [[6], [4], [2]]
