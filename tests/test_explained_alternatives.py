@@ -147,8 +147,15 @@ def test_one_alternative_is_that_of_the_explanation():
     for goal, word in (("farthest", None), ("favour", 3), ("avoid", 12)):
         one = ask(layer=0, head=2, row=row, goal=goal, word=word)
         same = expected[goal, word]
-        assert (one.status, one.reason) == (same.status, same.reason) == ("found", one.reason)
-        np.testing.assert_allclose(one.weights, same.weights, atol=1e-8)
+        assert one.status == same.status == "found"
+        if word is None:
+            assert one.distance <= same.distance + 1e-9
+        else:  # several rows may leave a word nothing: not each time the same one
+            assert one.reason == same.reason
+            own, other = (
+                by_word(head, result.words, weights)[word] for weights in (one.weights, same.weights)
+            )
+            assert own == pytest.approx(other, abs=1e-8)
         # Put into the model in the first layer, and what it says stays.
         assert one.output_change < 1e-4
         assert one.probabilities["good"] == pytest.approx(result.probabilities["good"], abs=1e-4)

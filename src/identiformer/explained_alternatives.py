@@ -12,13 +12,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from identiformer.capturing import run_with_weights
-from identiformer.identifiability import AlternativeStatus, AttentionHead, Level, alternative
+from identiformer.identifiability import Alternative, AlternativeStatus, AttentionHead, Level, alternative
+from identiformer.identifiability.group_alternatives import group_alternatives
 from identiformer.loading import label_list
 
 if TYPE_CHECKING:
     from identiformer.explained_heads import LevelResult
     from identiformer.words import ReadText
 
+# Up to here one alternative is as far as another.
+_SAME_DISTANCE = 1e-9
 Goal = Literal["farthest", "favour", "avoid"]
 
 
@@ -137,10 +140,9 @@ class AlternativeSearch:
             return results[:1]
         seen = set(groups[head.mask.cpu()].tolist())
         heaviest = [word for word in np.argsort(-word_weights, kind="stable").tolist() if word in seen]
-        goals: tuple[Goal, Goal] = ("favour", "avoid")
-        for word in heaviest[: self._words]:
-            results += [find_alternative(head, groups, goal, word, sink=sink) for goal in goals]
-        return results
+        for both in group_alternatives(head, groups, heaviest[: self._words]):
+            results += [_explained(one, sink) for one in both]
+        return [_farthest_of(results), *results[1:]]
 
 
 def word_groups(read: ReadText, sink: bool) -> Tensor:
@@ -179,13 +181,32 @@ def find_alternative(
         found = alternative(head, level=level, favour=word, groups=groups)
     else:
         found = alternative(head, level=level, avoid=word, groups=groups)
+    return _explained(found, sink)
+
+
+def _farthest_of(alternatives: Sequence[ExplainedAlternative]) -> ExplainedAlternative:
+    """The first, whose goal is the farthest; with the weights of another on the simplex, if they turn out farther."""
+    first = alternatives[0]
+    best = max(alternatives, key=lambda one: one.distance or 0.0)
+    if best.distance is None or first.distance is None or best.distance <= first.distance + _SAME_DISTANCE:
+        return first
+    return replace(
+        best,
+        goal=first.goal,
+        word=None,
+        reason=f"{best.distance:.4g} of the weight has moved, the most that was found",
+    )
+
+
+def _explained(found: Alternative, sink: bool) -> ExplainedAlternative:
+    """An alternative for a row of an explanation, whose groups are its words."""
     weights = None if found.weights is None else found.weights.cpu().numpy()
     return ExplainedAlternative(
-        goal=goal,
-        word=word,
-        level=level.value,
+        goal=found.goal.value,
+        word=found.token,
+        level=found.level.value,
         status=found.status.value,
-        reason=found.reason.replace(f"group {word} ", "the word "),
+        reason=found.reason.replace(f"group {found.token} ", "the word "),
         weights=weights if weights is None or not sink else weights[:-1],
         distance=found.distance,
         residual=found.residual,

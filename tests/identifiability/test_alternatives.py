@@ -19,6 +19,7 @@ from identiformer.identifiability import (
     certify,
     weight_intervals,
 )
+from identiformer.identifiability.group_alternatives import group_alternatives
 
 FOUND, UNIQUE, NOT_FOUND = AlternativeStatus
 LEVELS = (Level.SIMPLEX, Level.GENERATABLE)
@@ -194,6 +195,33 @@ def test_a_group_ends_where_its_interval_ends():
             among = ask(row, Level.GENERATABLE, groups=groups, **{goal: group})
             check_row(among, row, Level.GENERATABLE)
             assert abs(among.gain) <= abs(float(bound[group]) - own) + 1e-8
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_groups_one_after_the_other_are_as_each_by_itself(dtype):
+    row = random_head(11, 7, 3, dtype=dtype)
+    groups = torch.tensor([0, 0, 1, 2, 2, 2, 3, 3, -1, 4, 0])
+    both = group_alternatives(row, groups, [3, 0, 4])
+    for group, (favoured, avoided) in zip([3, 0, 4], both, strict=True):
+        for found, goal in ((favoured, "favour"), (avoided, "avoid")):
+            expected = ask(row, "simplex", groups=groups, **{goal: group})
+            check_row(found, row, Level.SIMPLEX)
+            assert (found.goal, found.token, found.extreme) == (goal, group, expected.extreme)
+            assert found.gain == pytest.approx(expected.gain, abs=1e-8)
+    # T = (0, 1, 1, 2) by hand, as above: of b0 + b1 and of b3.
+    row = head([0.32, 0.08, 0.48, 0.12], [[0.0], [1.0], [1.0], [2.0]], PRODUCT)
+    (word, last) = group_alternatives(row, torch.tensor([1, 1, 0, 2]), [1, 2])
+    for found, expected in zip((*word, *last), (0.6, -0.2, 0.28, -0.12), strict=True):
+        assert found.gain == pytest.approx(expected, abs=1e-9)
+    assert group_alternatives(row, torch.tensor([1, 1, 0, 2]), []) == []
+    # A row of a batch, and one with nothing to find.
+    rows = AttentionHead(tensor([[0.2, 0.6, 0.2], [0.1, 0.8, 0.1]]), tensor(ANY_ROW), tensor(LINE))
+    ((found, _),) = group_alternatives(rows, torch.arange(3), [0], row=1)
+    close(found.weights, [0.5, 0.0, 0.5])
+    ((none, too),) = group_alternatives(head([0.1, 0.8, 0.1], torch.eye(3).tolist()), torch.arange(3), [2])
+    assert none.status == too.status == UNIQUE
+    with pytest.raises(InputError, match="no group 7 to favour"):
+        group_alternatives(rows, torch.arange(3), [7], row=1)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -133,7 +133,7 @@ def alternative(
     level = _level(level)
     head = one_row(head, row)
     aim = aim_at(head, favour, avoid, farthest, groups, seed)
-    return _on_simplex(head, aim) if level == Level.SIMPLEX else _generatable(head, aim)
+    return on_simplex(SimplexRows(head), aim) if level == Level.SIMPLEX else _generatable(head, aim)
 
 
 def _level(level: Level | str) -> Level:
@@ -143,15 +143,34 @@ def _level(level: Level | str) -> Level:
     return Level(level)
 
 
-def _on_simplex(head: AttentionHead, aim: Aim) -> Alternative:
-    same = SameOutput(head)
-    # The rows that certificate and intervals speak of.
-    polytope = RowPolytope(head)
-    row = aim.furthest(polytope)
-    if (unique := _unique(Level.SIMPLEX, aim, polytope, row)) is not None:
+class SimplexRows:
+    """The rows on the simplex with the same output as one row, prepared for any number of aims.
+
+    **Attributes:**
+
+    - `head`: the row.
+    - `same`: what tells whether a row has its output.
+    - `certified`: the rows that certificate and intervals speak of.
+    - `reproducing`: those that reproduce the output; the same ones unless the precision of the model is too coarse.
+    """
+
+    def __init__(self, head: AttentionHead) -> None:
+        self.head = head
+        self.same = SameOutput(head)
+        self.certified = RowPolytope(head)
+        self.reproducing: RowPolytope = (
+            self.certified if self.same.as_certified else RowPolytope(head, cutoff=self.same.cutoff)
+        )
+
+
+def on_simplex(rows: SimplexRows, aim: Aim) -> Alternative:
+    """The alternative at `simplex`; see [`alternative`][]."""
+    same, head = rows.same, rows.head
+    row = aim.furthest(rows.certified)
+    if (unique := _unique(Level.SIMPLEX, aim, rows.certified, row)) is not None:
         return unique
-    if not same.as_certified:
-        row = aim.furthest(RowPolytope(head, cutoff=same.cutoff))
+    if rows.reproducing is not rows.certified:
+        row = aim.furthest(rows.reproducing)
     row = same.polish(row)
     if aim.merit(row, same.weights) <= aim.resolution(len(row)) or not same.residual(row) < SAME_OUTPUT:
         reason = (
