@@ -53,7 +53,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 # Its address
 
 
-def test_a_free_port_is_found_and_one_in_use_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_a_free_port_is_found_and_one_in_use_is_named(capsys: pytest.CaptureFixture[str], model: Path):
     with contextlib.closing(bound(Address(port=0))) as first:
         port = first.getsockname()[1]
         assert url(first) == f"http://127.0.0.1:{port}/"
@@ -61,8 +61,7 @@ def test_a_free_port_is_found_and_one_in_use_is_named(capsys: pytest.CaptureFixt
             InputError, match=rf"port {port} of 127.0.0.1 cannot be had .*: give another --port"
         ):
             bound(Address(port=port))
-        # Said before any model is looked for.
-        assert f"port {port} of" in refused(capsys, tmp_path / "none", "--port", port)
+        assert f"port {port} of" in refused(capsys, model, "--port", port)
     with contextlib.closing(bound(Address("localhost", port))) as again:
         assert again.family == socket.AF_INET
 
@@ -78,11 +77,11 @@ def test_addresses_that_are_none(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_what_is_not_installed_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: Path
 ):
     find = util.find_spec
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
-    assert "uvicorn, which is not installed: pip install 'identiformer[serve]'" in refused(capsys, tmp_path)
+    assert "uvicorn, which is not installed: pip install 'identiformer[serve]'" in refused(capsys, model)
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])
