@@ -12,6 +12,7 @@ import pytest
 from transformers import BertConfig, DeepseekV3Config, GPT2Config, LlamaConfig, PreTrainedConfig, T5Config
 
 import identiformer
+from architectures import build
 from identiformer import InputError
 from identiformer.advice import advise, lengths
 from identiformer.advice.head_sizes import HeadSizes, head_sizes
@@ -27,6 +28,7 @@ from identiformer.identifiable_share import identifiable_share
 from identiformer.model import IdentiformerConfig
 from identiformer.reading import ChosenColumns
 from identiformer.settings import TrainingSettings
+from pieces import pieces_tokenizer
 from runs import SETTINGS, rows_of_texts, settings_with, write_csv
 from runs import one_thread as one_thread  # a fixture
 from small import PAIRS, TEXTS, small_classifier
@@ -520,3 +522,10 @@ def test_sources_that_cannot_be_used_are_one_line(tmp_path: Path, capsys: pytest
     status, out, err = run(capsys, tmp_path / "blank.csv", "--model", tmp_path / "bert")
     assert (status, out) == (2, "")
     assert "has a tokenizer without a vocabulary" in err
+
+
+def test_of_an_encoder_decoder_the_layer_counts_that_attends_to_the_text():
+    """Its last layer is number 5, and not that of its configuration, 1, which is one of the encoder."""
+    found = identifiable_share(build("t5"), pieces_tokenizer(), ["the film was good", "the good film"])
+    assert found["share"] == found["global"] == dict.fromkeys(("free", "simplex", "generatable"), 1.0)
+    assert found["longest"] == 5

@@ -49,7 +49,8 @@ def identifiable_share(
     outright: dict[Level, list[np.ndarray]] = {level: [] for level in Level}
     tied: list[np.ndarray] = []
     tokens: list[np.ndarray] = []
-    last = model.config.num_hidden_layers - 1
+    # Of an encoder-decoder, which counts layers otherwise: where its decoder attends to the text.
+    last = -1 if model.config.is_encoder_decoder else model.config.num_hidden_layers - 1
     for chosen in length_batches([len(text) for text in texts], batch_size):
         inputs = tokenizer(
             [texts[i] for i in chosen],

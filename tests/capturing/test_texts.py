@@ -152,7 +152,7 @@ def test_an_encoder_decoder():
         InputError, match=r"^layers 0, 1: in the encoder .*, or for layers out of 2, 3, 4, 5$"
     ):
         list(capture_inputs(model, inputs, layers=[0, 1, 5]))
-    with pytest.raises(InputError, match="^layer 1: "):
+    with pytest.raises(InputError, match=r"^layer 1: "):
         list(capture_inputs(model, inputs, layers=[-5]))
     # Rows of the decoder are known although its own layers are not asked for.
     (cross,) = capture_inputs(model, inputs, layers=[3])
