@@ -33,9 +33,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(BIN)/identiformer train demo:reviews --output $(DEMO)/model --overwrite \
 		--epochs 20 --embedding-dropout 0.1 --hidden-dropout 0.1
-	$(BIN)/identiformer explain $(DEMO)/model --json $(DEMO)/explanation.json --overwrite \
+	$(BIN)/identiformer explain $(DEMO)/model --json $(DEMO)/explanation.json \
+		--html $(DEMO)/explanation.html --overwrite \
 		--text "The soup was cold and the waiter was rude, but the dessert was wonderful."
-	@echo "The model, its card and its metrics lie in $(DEMO)/model; the explanation, as JSON, in $(DEMO)/explanation.json."
+	@echo "The model, its card, its metrics and a report lie in $(DEMO)/model: open $(DEMO)/model/report.html in a browser,"
+	@echo "and $(DEMO)/explanation.html for the explanation (the same as JSON: $(DEMO)/explanation.json)."
 
 # SciPy, which intervals are compared with, comes with the development tools.
 bench: $(VENV)/.installed-dev
