@@ -270,9 +270,10 @@ def _static(explanation: Explanation) -> Markup:
 def _detailed(rows: int, texts: int) -> str:
     if not rows:
         return ""
+    where = "text that is" if texts == 1 else f"{texts} texts that are"
     return (
-        f"Bounds and alternatives were computed for {counted(rows, 'row')}: the last layer’s in the first "
-        f"{counted(texts, 'text')} that are not unique."
+        f"Bounds and alternatives were computed for {counted(rows, 'row')}: the last layer’s in the first {where} not "
+        "unique."
     )
 
 
