@@ -104,6 +104,11 @@ def test_links_show_what_they_name(viewer):
     expect(page.locator(".caption")).to_contain_text("Attention — layer 0, head 2")
 
 
+def test_links_may_name_a_part(viewer):
+    page = viewer(page_of_many(), fragment="text=12&head=2")
+    expect(page.locator(".caption")).to_contain_text("layer 0, head 2")
+
+
 def test_the_address_follows_what_is_shown(viewer):
     page = viewer(page_of_many())
     assert page.evaluate("location.hash") == ""

@@ -39,14 +39,9 @@
 
   /* The head that is shown: the one asked for, or the nearest there is of that text. */
   function chooseHead(explanation, state) {
-    const nearer = [
-      (head) => head.layer === state.layer && head.head === state.head && head.row === state.row,
-      (head) => head.layer === state.layer && head.head === state.head,
-      (head) => head.layer === state.layer && head.row === state.row,
-      (head) => head.layer === state.layer,
-    ];
-    for (const fits of nearer) {
-      const found = explanation.heads.find(fits);
+    const fits = (head, names) => names.every((name) => state[name] === null || head[name] === state[name]);
+    for (const names of [["layer", "head", "row"], ["layer", "head"], ["layer", "row"], ["layer"]]) {
+      const found = explanation.heads.find((head) => fits(head, names));
       if (found) return found;
     }
     return explanation.heads[0];
