@@ -13,7 +13,7 @@ from identiformer.errors import InputError
 DEFAULTS: dict[str, tuple[Any, Any]] = {
     "epochs": (15, 4),
     "patience": (4, 2),
-    "learning_rate": (1e-3, 1e-4),
+    "learning_rate": (1e-3, 5e-5),
 }
 _NOT_GIVEN: Any = None
 # Settings of the tokenizer that is learned, which a pretrained model has already.
