@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from measuring import Spread, always, measure
 
-from identiformer.asked_alternative import explain_alternative
 from identiformer.cli.options import quiet_libraries
-from identiformer.explanation import explain
+from identiformer.explaining.asked import explain_alternative
+from identiformer.explaining.explanation import explain
 from identiformer.loading import load_classifier
 from identiformer.model import IdentiformerConfig, IdentiformerForSequenceClassification
 from identiformer.tokenization import build_tokenizer

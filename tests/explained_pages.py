@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from identiformer.explanation import Explanation, explain
+from identiformer.explaining.explanation import Explanation, explain
 from identiformer.report.document import document
 from identiformer.report.packing import packed_explanation, view_data
 from small import small_classifier

@@ -37,7 +37,7 @@ from transformers import (
 
 from identiformer import InputError, load_classifier
 from identiformer.data import load_source
-from identiformer.explanation import load_to_explain
+from identiformer.explaining.explanation import load_to_explain
 from identiformer.hub import hub_or_cache
 from identiformer.loading import label_list, load_model, load_to_fine_tune, load_tokenizer
 from identiformer.prediction import predict_probabilities

@@ -7,12 +7,11 @@ from identiformer.registration import register
 
 if TYPE_CHECKING:
     from identiformer.advice import Advice, advise
-    from identiformer.asked_alternative import explain_alternative
     from identiformer.auditing import AuditSettings, audit
     from identiformer.capturing import CapturedLayer, capture
     from identiformer.errors import InputError
     from identiformer.evaluation import classification_metrics
-    from identiformer.explanation import Explanation, explain
+    from identiformer.explaining import Explanation, explain, explain_alternative
     from identiformer.loading import load_classifier
     from identiformer.model import (
         IdentiformerConfig,
@@ -31,7 +30,7 @@ _MODULES = {
     "Advice": "advice",
     "AuditSettings": "auditing",
     "CapturedLayer": "capturing",
-    "Explanation": "explanation",
+    "Explanation": "explaining",
     "IdentiformerConfig": "model",
     "IdentiformerForSequenceClassification": "model",
     "IdentiformerModel": "model",
@@ -41,8 +40,8 @@ _MODULES = {
     "audit": "auditing",
     "capture": "capturing",
     "classification_metrics": "evaluation",
-    "explain": "explanation",
-    "explain_alternative": "asked_alternative",
+    "explain": "explaining",
+    "explain_alternative": "explaining",
     "load_classifier": "loading",
     "predict_probabilities": "prediction",
     "retrofit": "retrofitting",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hostile import Read
-from identiformer import explanation
 from identiformer.cli import main
-from identiformer.explained_alternatives import AlternativeLimits
+from identiformer.explaining import explanation
+from identiformer.explaining.alternatives import AlternativeLimits
 from small import small_classifier
 
 TEXT = "we waited and waited but nobody came with food or good music"
@@ -98,7 +98,8 @@ def test_files_that_are_in_the_way_are_refused_at_once(
     link.symlink_to(there)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "identiformer.explanation.load_to_explain", lambda _name: pytest.fail("the model was loaded")
+            "identiformer.explaining.explanation.load_to_explain",
+            lambda _name: pytest.fail("the model was loaded"),
         )
         for options, message in (
             (

@@ -26,7 +26,9 @@ def start(*arguments: str, program: str = "main()") -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["predict"], ["explain"], ["advise"], ["serve"]])
+@pytest.mark.parametrize(
+    "command", [[], ["train"], ["evaluate"], ["predict"], ["explain"], ["advise"], ["serve"]]
+)
 def test_help_imports_nothing_heavy(command: list[str]):
     report = f"""
 try:

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from identiformer.cli.token_view import SHOWN_AT_ALL, SHOWN_IN_FULL, token_view
-from identiformer.explained_heads import HeadExplanation, LevelResult
-from identiformer.explanation import Explanation, RefusedHead
+from identiformer.explaining.explanation import Explanation, RefusedHead
+from identiformer.explaining.heads import HeadExplanation, LevelResult
 from identiformer.words import Token, Word
 
 #       0123456789012345678901

@@ -1,6 +1,7 @@
 """What must hold for every head, beyond its certificate (which test_certificate.py asks about)."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -208,7 +209,8 @@ def test_alternatives_have_the_same_output_and_lie_in_the_intervals(head, level,
     lower, upper = weight_intervals(head, tolerance=1e-6)
     room = 1e-5 if silent else 1e-8
     verdict = int(certify(head)[level].verdict)
-    for goal in ({"favour": token}, {"avoid": token}, {"farthest": True}):
+    goals: tuple[dict[str, Any], ...] = ({"favour": token}, {"avoid": token}, {"farthest": True})
+    for goal in goals:
         found = alternative(head, level=level, **goal)
         if verdict == Verdict.GLOBAL:
             assert found.status == "unique"

@@ -14,8 +14,8 @@ import pytest
 from architectures import build
 from hostile import HOSTILE, Read
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import AlternativeLimits
-from identiformer.explanation import Explanation, RefusedHead, explain
+from identiformer.explaining.alternatives import AlternativeLimits
+from identiformer.explaining.explanation import Explanation, RefusedHead, explain
 from identiformer.report import explanation_page, explanation_report
 from identiformer.report.document import LARGEST_PAGE, readable
 from identiformer.report.notebook import notebook_html

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from architectures import build
-from identiformer.explanation import Explanation, explain
+from identiformer.explaining.explanation import Explanation, explain
 from identiformer.report.document import LARGEST_PAGE
 from identiformer.report.packing import bytes_of, pack, packed_explanation, unpack, view_data
 from pieces import LONG, pieces_tokenizer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from identiformer.explanation import explain
+from identiformer.explaining.explanation import explain
 from identiformer.report.packing import bytes_of, unpack
 from identiformer.report.samples import SampledText, Samples, explained_samples, spread, wrong_first
 from small import TEXTS, small_classifier

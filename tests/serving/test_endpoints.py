@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import identiformer
-from identiformer.explanation import explain
+from identiformer.explaining.explanation import explain
 from identiformer.prediction import predict_probabilities
 from identiformer.serving.openapi import OPERATIONS, openapi
 from json_schema import faults

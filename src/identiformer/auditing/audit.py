@@ -26,7 +26,7 @@ from identiformer.auditing.summary import PartNotes, Summary
 from identiformer.auditing.table import SCHEMA, Parts
 from identiformer.capturing import CapturedLayer, capture
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import chooses_label
+from identiformer.explaining.alternatives import chooses_label
 from identiformer.loading import label_list, load_model
 from identiformer.output import UnfinishedFolder, refuse_replacing, whole_file, write_json
 from identiformer.reading import AS_FOUND, ChosenColumns, Say, load_split, takes_pairs

@@ -65,8 +65,8 @@ def explain(
     from identiformer.cli.progress import progress_bar
     from identiformer.cli.results import show
     from identiformer.cli.token_view import token_view
-    from identiformer.explanation import explain as run
-    from identiformer.explanation import load_to_explain
+    from identiformer.explaining.explanation import explain as run
+    from identiformer.explaining.explanation import load_to_explain
     from identiformer.output import refuse_file, whole_file, write_json
     from identiformer.reading import check_pair
     from identiformer.report import explanation_page

@@ -11,12 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from identiformer.explaining.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 from identiformer.printable import printable
-from identiformer.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 
 if TYPE_CHECKING:
-    from identiformer.explained_heads import HeadExplanation, LevelResult
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
+    from identiformer.explaining.heads import HeadExplanation, LevelResult
 
 SHOWN_WORDS = 6  # rows of a head's table
 SHOWN_UNREAD = 80  # characters beyond those that the model read

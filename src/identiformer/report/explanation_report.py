@@ -13,7 +13,7 @@ from identiformer.report.packing import bytes_of, packed_explanation, view_data
 from identiformer.report.static_view import static_view
 
 if TYPE_CHECKING:
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
 
 
 def explanation_page(

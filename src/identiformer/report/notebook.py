@@ -16,7 +16,7 @@ from identiformer.report.explanation_report import explanation_page
 from identiformer.report.static_view import static_view
 
 if TYPE_CHECKING:
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
 
 
 def notebook_html(explanation: Explanation) -> str:

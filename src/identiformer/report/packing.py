@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from identiformer.report.document import island
 
 if TYPE_CHECKING:
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
 
 Kind = Literal["explanation", "audit", "training", "live"]
 _STEPS = 65535

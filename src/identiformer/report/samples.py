@@ -12,9 +12,9 @@ from markupsafe import Markup
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import AlternativeLimits
-from identiformer.explained_heads import HeadExplanation
-from identiformer.explanation import Explanation, Layers, explain
+from identiformer.explaining.alternatives import AlternativeLimits
+from identiformer.explaining.explanation import Explanation, Layers, explain
+from identiformer.explaining.heads import HeadExplanation
 from identiformer.identifiability import Level, Verdict
 from identiformer.report.packing import bytes_of, packed_explanation
 from identiformer.report.static_view import static_view

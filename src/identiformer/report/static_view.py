@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from identiformer.explaining.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 from identiformer.report.document import fragment
-from identiformer.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 
 if TYPE_CHECKING:
-    from identiformer.explained_heads import HeadExplanation
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
+    from identiformer.explaining.heads import HeadExplanation
 
 SHOWN_HEADS = 12
 _SHOWN_LABELS = 5

@@ -9,11 +9,11 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from identiformer.asked_alternative import explain_alternative
 from identiformer.capturing import Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import Goal
-from identiformer.explanation import Layers, explain, load_to_explain
+from identiformer.explaining.alternatives import Goal
+from identiformer.explaining.asked import explain_alternative
+from identiformer.explaining.explanation import Layers, explain, load_to_explain
 from identiformer.scoring import check_given, predict_texts
 from identiformer.serving.limits import Limits
 from identiformer.serving.refusal import Refusal

@@ -6,14 +6,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import CapturedLayer, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import (
+from identiformer.explaining.alternatives import (
     ExplainedAlternative,
     Goal,
     find_alternative,
     run_alternatives,
     word_groups,
 )
-from identiformer.explained_heads import attends_elsewhere
+from identiformer.explaining.heads import attends_elsewhere
 from identiformer.identifiability import AttentionHead, Level
 from identiformer.threads import threads_for
 from identiformer.words import ReadText, read_words

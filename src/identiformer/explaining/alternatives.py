@@ -12,12 +12,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from identiformer.capturing import run_with_weights
+from identiformer.explaining.levels import LevelResult
 from identiformer.identifiability import Alternative, AlternativeStatus, AttentionHead, Level, alternative
 from identiformer.identifiability.group_alternatives import group_alternatives
 from identiformer.loading import label_list
 
 if TYPE_CHECKING:
-    from identiformer.explained_heads import LevelResult
     from identiformer.words import ReadText
 
 # Up to here one alternative is as far as another.

@@ -13,14 +13,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import CapturedLayer, Rows, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import (
+from identiformer.explaining.alternatives import (
     AlternativeLimits,
     AlternativeSearch,
     chooses_label,
     label_probabilities,
     run_alternatives,
 )
-from identiformer.explained_heads import HeadExplanation, attends_elsewhere, explain_heads
+from identiformer.explaining.heads import HeadExplanation, attends_elsewhere, explain_heads
 from identiformer.identifiability import Level
 from identiformer.loading import load_classifier, load_configuration, load_model
 from identiformer.threads import threads_for

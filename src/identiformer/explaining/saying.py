@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from identiformer.printable import printable
 
 if TYPE_CHECKING:
-    from identiformer.explained_heads import HeadExplanation, LevelResult
-    from identiformer.explanation import Explanation
+    from identiformer.explaining.explanation import Explanation
+    from identiformer.explaining.heads import HeadExplanation, LevelResult
     from identiformer.words import Token, Word
 
 SHOWN_TOPS = 6

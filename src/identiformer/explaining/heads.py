@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,27 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from identiformer.capturing import CapturedLayer
-from identiformer.explained_alternatives import AlternativeSearch, ExplainedAlternative, word_groups
+from identiformer.explaining.alternatives import AlternativeSearch, ExplainedAlternative, word_groups
+from identiformer.explaining.levels import LevelResult, level_results
 from identiformer.identifiability import (
     AttentionHead,
-    Certificate,
-    Level,
-    Verdict,
     certify,
     effective_attention,
     possible_tops,
     weight_intervals,
 )
 from identiformer.words import ReadText
-
-
-@dataclass(frozen=True)
-class LevelResult:
-    """What the certificate says at one level (IDENTIFIABILITY.md): see `identifiability.certify`."""
-
-    nullity: int
-    margin: float
-    verdict: str
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ def explain_heads(
             if one is not None and intervals:
                 bounds = _bounds(one, by_token)
                 word_bounds = bounds if by_word is None else _bounds(one, by_word)
-            levels = _levels(certificate, captured.levels, head, position)
+            levels = level_results(certificate, captured.levels, head, position)
             results.append(
                 HeadExplanation(
                     layer=captured.layer,
@@ -199,16 +188,3 @@ def _bounds(head: AttentionHead, groups: Tensor | None) -> _Bounds:
         intervals.upper.cpu().numpy(),
         possible_tops(head, intervals=intervals, groups=groups),
     )
-
-
-def _levels(
-    certificate: Certificate, levels: Sequence[Level], head: int, position: int
-) -> dict[str, LevelResult]:
-    return {
-        level.value: LevelResult(
-            nullity=int(certificate[level].nullity[head, position]),
-            margin=float(certificate[level].margin[head, position]),
-            verdict=Verdict(int(certificate[level].verdict[head, position])).label,
-        )
-        for level in levels
-    }

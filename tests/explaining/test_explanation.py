@@ -18,10 +18,11 @@ from scipy.optimize import linprog
 from transformers import ByT5Tokenizer
 
 from architectures import SIZE, build
-from identiformer import explained_heads, explanation
 from identiformer.capturing import CapturedLayer, capture_inputs, encode_texts
 from identiformer.errors import InputError
-from identiformer.explanation import load_to_explain
+from identiformer.explaining import explanation
+from identiformer.explaining import heads as explained_heads
+from identiformer.explaining.explanation import load_to_explain
 from pieces import LONG, pieces_tokenizer
 from small import TEXTS, small_classifier
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from architectures import build
-from identiformer import asked_alternative, explanation
 from identiformer.errors import InputError
-from identiformer.explained_alternatives import AlternativeLimits
+from identiformer.explaining import asked, explanation
+from identiformer.explaining.alternatives import AlternativeLimits
 from pieces import LONG, pieces_tokenizer
 from small import small_classifier
 
 explain: Any = explanation.explain
-explain_alternative: Any = asked_alternative.explain_alternative
+explain_alternative: Any = asked.explain_alternative
 TEXT = "we waited and waited but nobody came with food or good music , not one"
 
 
@@ -167,7 +167,7 @@ def test_one_alternative_is_that_of_the_explanation():
 def test_weights_with_another_output_would_show():
     """The model is run with the weights that are said, in the row that is said."""
     from identiformer.capturing import encode_texts
-    from identiformer.explained_alternatives import run_alternatives
+    from identiformer.explaining.alternatives import run_alternatives
 
     model, tokenizer = small_classifier()
     (head,) = explain(model, tokenizer, TEXT, heads=[1]).heads
