@@ -33,8 +33,11 @@ from transformers import (
     RobertaForSequenceClassification,
     T5Config,
     T5EncoderModel,
+    XLNetConfig,
+    XLNetModel,
 )
 
+from architectures import build
 from identiformer import InputError, load_classifier
 from identiformer.data import load_source
 from identiformer.explaining.explanation import load_to_explain
@@ -287,6 +290,19 @@ def test_any_model_is_loaded_as_what_it_was_saved(tmp_path: Path):
         loaded, _ = load_model(_saved(model, tmp_path / type(model).__name__))
         assert type(loaded) is type(model)
         assert not loaded.training
+
+
+def test_a_model_without_a_last_position_leaves_the_limit_to_its_tokenizer(tmp_path: Path):
+    """XLNet says -1."""
+    config = XLNetConfig(vocab_size=99, d_model=8, n_layer=1, n_head=2, d_inner=8)
+    _, tokenizer = load_model(_saved(XLNetModel(config), tmp_path / "xlnet"))
+    assert tokenizer.model_max_length == small_classifier()[1].model_max_length == 24
+
+
+def test_a_model_of_pictures_is_refused_though_a_tokenizer_lies_beside_it(tmp_path: Path):
+    name = _saved(build("vit"), tmp_path / "vit")
+    with pytest.raises(InputError, match="vit reads pixel_values and no tokens: give a model of texts"):
+        load_model(name)
 
 
 def test_a_model_without_a_vocabulary_or_without_weights_is_refused(tmp_path: Path):

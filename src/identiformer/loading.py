@@ -40,6 +40,7 @@ def load_classifier(name: str, **kwargs: Any) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{name} is no trained text classifier: it has no weights for {missing}")
     if model.config.num_labels < 2 or model.config.problem_type == "multi_label_classification":
         raise InputError(f"{name} does not choose one label of several: give a model that does")
+    _check_reads_tokens(name, model)
     check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
@@ -68,6 +69,7 @@ def load_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise InputError(f"{name} is no whole model: it has no weights for {', '.join(missing[:3])}")
+    _check_reads_tokens(name, model)
     check_numbers(name, model)
     _complete(tokenizer, model)
     return model.eval(), tokenizer
@@ -223,6 +225,12 @@ def check_numbers(name: str, model: PreTrainedModel) -> None:
             )
 
 
+def _check_reads_tokens(name: str, model: PreTrainedModel) -> None:
+    """Refuse models of pictures and sounds: a tokenizer may lie beside them all the same."""
+    if model.main_input_name not in ("input_ids", "inputs_embeds"):
+        raise InputError(f"{name} reads {model.main_input_name} and no tokens: give a model of texts")
+
+
 def _not_loaded(what: str, name: str, error: Exception) -> InputError:
     here = Path(name).is_dir()
     where = "folder" if here else "folder (there is none of that name here), or a model that a hub gives here"
@@ -239,7 +247,7 @@ def _reason(error: Exception) -> str:
 def _complete(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
     """Give a tokenizer what other people's sometimes lack: where to truncate, and something to pad with."""
     limit = getattr(model.config, "max_position_embeddings", None)
-    if limit is not None:
+    if limit is not None and limit > 0:  # XLNet says -1 for texts of any length
         for name, module in model.named_modules():
             # Some count positions from the number of the padding on (RoBERTa and its kin).
             first = getattr(module, "padding_idx", None)
@@ -248,7 +256,7 @@ def _complete(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Non
         tokenizer.model_max_length = min(tokenizer.model_max_length, limit)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    if model.config.pad_token_id is None:
+    if getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
 
 

@@ -317,6 +317,11 @@ def test_nothing_that_is_read_is_replaced(
             run(*options, "--overwrite")
         )
     assert before == [path.read_bytes() for path in (Path(source), folder / "test.json", config, other)]
+    # Nor may a report stand in the place of the model that it is about.
+    new = tmp_path / "new"
+    for name in ("model.safetensors", "other/report.json"):
+        assert "the model folder to make" in refused(run("retrofit", encoder, new, "--json", new / name))
+    assert not new.exists()
     # Beside what is read, results may be replaced.
     monkeypatch.chdir(folder)
     (folder / "scores.json").write_text("old")

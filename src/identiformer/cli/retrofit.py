@@ -17,6 +17,7 @@ from identiformer.cli.options import (
     quiet_libraries,
     say,
 )
+from identiformer.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,6 +56,8 @@ def retrofit(
     from identiformer.output import refuse_file, write_json
     from identiformer.retrofitting import retrofit_folder
 
+    if json_file is not None and json_file.resolve().is_relative_to(output.resolve()):
+        raise InputError(f"{json_file} lies in {output}, the model folder to make: give another --json file")
     refuse_file(json_file, [model, *(file for source in texts or () for file in files_of(source))], overwrite)
     quiet_libraries()
     with progress_bar("retrofitting") as progress:
