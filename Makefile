@@ -51,8 +51,9 @@ results: $(VENV)/.installed
 finetuning: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/finetuning.py
 
+# The tests of one file stay together: what it sets up is set up once.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

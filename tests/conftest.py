@@ -16,6 +16,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 # Of the processes that tests start, too: threads cost more than they bring to what is this small.
 os.environ["OMP_NUM_THREADS"] = "1"
+# The width of somebody's terminal, to which tables would be fitted; pytest-xdist sets it.
+os.environ.pop("COLUMNS", None)
 
 SHARED = Path(__file__).parents[2] / "shared"
 
