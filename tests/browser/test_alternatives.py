@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -156,8 +157,28 @@ def test_what_was_not_computed_names_the_command(viewer):
     page = viewer(page_of(given))
     _click(page, "good")
     expect(page.locator(".alternative code")).to_have_text(
-        "identiformer explain small --text 'it'\\''s good' --layers 3 --heads 2 --html explanation.html"
+        "identiformer explain small --text 'it'\\''s good' --layers 3 --heads 2 --row 0 --html explanation.html"
     )
+
+
+def test_the_command_gives_a_long_text_whole(viewer):
+    words = ["it's", "$HOME", "`x`", *["word"] * 300, "good"]
+    page = viewer(page_of(text_of(words, [head([1.0] + [0.0] * 303, layer=3, head=2, row=44)])), width=360)
+    _click(page, "good")
+    code = page.locator(".alternative code")
+    given = shlex.split(code.text_content())
+    assert given == [
+        *("identiformer", "explain", "small", "--text", " ".join(words), "--layers", "3", "--heads", "2"),
+        *("--row", "44", "--html", "explanation.html"),
+    ]
+    assert page.locator(".alternative .command").bounding_box()["height"] < 300
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_command_leaves_out_what_cannot_be_pasted(viewer):
+    page = viewer(page_of(text_of(["a\x1bb", "good"], [head([0.6, 0.4])])))
+    _click(page, "good")
+    expect(page.locator(".alternative code")).to_contain_text("--text '…' --layers 0")
 
 
 def test_a_server_is_asked_for_what_is_not_there(viewer):
@@ -204,3 +225,19 @@ def test_alternatives_are_chosen_from_a_list(viewer):
     choice.select_option(label="More weight on “two”")
     expect(page.locator(".alternative")).to_contain_text("one → two")
     expect(choice).to_be_focused()
+
+
+def test_equal_shades_are_equal_weights_in_both_texts(viewer):
+    page = viewer(
+        page_of(text_of(["one", "two", "three"], [head([0.4, 0.4, 0.2], alternatives=[FOUND])])),
+        fragment="view=alternative",
+    )
+
+    def levels(part: str) -> list[float]:
+        return page.locator(f"{part} .word").evaluate_all(
+            "all => all.map((w) => Number(w.style.getPropertyValue('--level')))"
+        )
+
+    assert levels(".stage") == [0.125, 1.0, 0.125]
+    assert levels(".comparison") == [0.5, 0.5, 0.25]
+    expect(page.locator(".legend li").first).to_have_text("weight: 0 to 0.800, here and in the comparison")

@@ -229,3 +229,26 @@ def test_a_word_that_the_row_does_not_see():
         explain_alternative(model, tokenizer, LONG, layer=1, head=0, row=2, goal="favour", word=9)
     (head,) = explain(model, tokenizer, LONG, rows=1, heads=[0], alternatives=True).heads
     assert [one.status for one in head.alternatives] == ["unique"]
+
+
+def test_one_row_has_alternatives_of_every_word():
+    """What the command on a page asks for: the limits leave no word of one row out."""
+    model, tokenizer = small_classifier()
+    every = explain(
+        model, tokenizer, TEXT, heads=[1], rows="all", alternatives=AlternativeLimits(programs=64)
+    )
+    assert "heaviest words" in every.left_out
+    result = explain(model, tokenizer, TEXT, heads=[1], row=9, alternatives=True)
+    assert result.left_out == ""
+    (head,) = result.heads
+    assert head.row == 9
+    assert head.weights == pytest.approx(every.heads[9].weights, abs=1e-9)
+    seen = {(one.goal, one.word) for one in head.alternatives}
+    assert seen == {("farthest", None), *((goal, i) for goal in ("favour", "avoid") for i in range(16))}
+
+
+@pytest.mark.parametrize("row", [-1, 16])
+def test_a_row_that_does_not_exist(row: int):
+    model, tokenizer = small_classifier()
+    with pytest.raises(InputError, match=f"row (is )?{row}"):
+        explain(model, tokenizer, TEXT, row=row)

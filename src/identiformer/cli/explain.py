@@ -43,6 +43,9 @@ def explain(
             help="Query rows: pooled (the one that is classified, the default), all, or how many from the first on."
         ),
     ] = None,
+    row: Annotated[
+        int | None, typer.Option(help="One query row by its number, from 0, in place of --rows.")
+    ] = None,
     all_rows: Annotated[bool, typer.Option("--all-rows", help="The same as --rows all.")] = False,
     pieces: Annotated[
         bool, typer.Option("--pieces", help="Show the pieces of words that the model reads, and not words.")
@@ -77,6 +80,7 @@ def explain(
         layers_option(layers),
         numbers_option(heads, "--heads"),
     )
+    _check_row(row, rows, all_rows)
     refuse_file(json_file, [model], overwrite)
     refuse_file(html_file, [model], overwrite, "--html file")
     _check_files(alternatives, json_file, html_file)
@@ -92,6 +96,7 @@ def explain(
             text,
             text_pair,
             rows=chosen_rows,
+            row=row,
             layers=chosen_layers,
             heads=chosen_heads,
             alternatives=alternatives or html_file is not None,
@@ -121,6 +126,17 @@ def _check_files(alternatives: bool, json_file: Path | None, html_file: Path | N
         raise InputError(f"--json and --html are both {html_file}: give two files")
     if alternatives and json_file is None and html_file is None:
         raise InputError("--alternatives are written to files: give --json FILE or --html FILE")
+
+
+def _check_row(row: int | None, rows: str | None, every: bool) -> None:
+    if row is None:
+        return
+    if rows is not None or every:
+        raise InputError(
+            f"--row {row} and {'--all-rows' if every else '--rows'} are both given: give one of them"
+        )
+    if row < 0:
+        raise InputError(f"--row is {row}: give the number of a row, from 0")
 
 
 def _rows(given: str | None, every: bool) -> Rows:

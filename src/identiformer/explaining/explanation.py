@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -126,6 +126,7 @@ def explain(
     text_pair: str | None = None,
     *,
     rows: Rows = "pooled",
+    row: int | None = None,
     layers: Layers = None,
     heads: Collection[int] | None = None,
     intervals: bool = True,
@@ -142,6 +143,7 @@ def explain(
         text_pair: Its pair, where the model was trained on pairs.
         rows: `pooled`, the row that in the last layer alone reaches the prediction: the first token's, or the last
             one's where no token sees a later one; `all`; or a number, for as many, from the first token on.
+        row: The number of one row, from 0, in place of `rows`.
         layers: Numbers of the layers to explain, from 0, negative ones from the end; `all` that attend to the text and
             have such rows; the last one of them where it is `None`.
         heads: Numbers of the heads to explain in each layer; all where it is `None`.
@@ -155,6 +157,8 @@ def explain(
         InputError: If the text is blank, a layer or head does not exist or does not attend to the text's tokens, the
             tokenizer is a slow one, or no head can be captured.
     """
+    if row is not None and row < 0:
+        raise InputError(f"row is {row}: give the number of a row, from 0")
     for name, given in (("text", text), ("text pair", text_pair)):
         if given is not None and not given.strip():
             raise InputError(f"the {name} is blank: give at least one word")
@@ -167,8 +171,14 @@ def explain(
     total = 0
     with threads_for(model):
         probabilities = _probabilities(model, inputs)
+        if row is not None:
+            rows = row + 1
         wanted, notes = _attending(model, inputs, rows, layers)
-        capture = partial(capture_inputs, model, inputs, rows=rows, layers=wanted, heads=heads)
+
+        def capture() -> Iterator[CapturedLayer]:
+            layers = capture_inputs(model, inputs, rows=rows, layers=wanted, heads=heads)
+            return layers if row is None else (_only(layer, row) for layer in layers)
+
         search = None
         if alternatives:
             limits = alternatives if isinstance(alternatives, AlternativeLimits) else AlternativeLimits()
@@ -198,6 +208,14 @@ def explain(
         notes=notes,
         left_out="" if search is None else search.left_out,
     )
+
+
+def _only(captured: CapturedLayer, row: int) -> CapturedLayer:
+    """The same layer with one of its rows, captured from the first one up to it."""
+    if captured.rows.shape[1] <= row:
+        raise InputError(f"row {row} does not exist: there are rows 0 to {captured.rows.shape[1] - 1}")
+    heads = None if captured.heads is None else captured.heads[:, :, row : row + 1]
+    return replace(captured, heads=heads, rows=captured.rows[:, row : row + 1])
 
 
 def _rows_of(captured: CapturedLayer) -> int:

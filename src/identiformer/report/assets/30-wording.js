@@ -2,7 +2,7 @@
 (function (parts) {
   "use strict";
 
-  const { readableName } = parts;
+  const { readable, readableName } = parts;
 
   const LEVELS = [
     { name: "free", title: "any weights", means: "out of all vectors, negative ones included" },
@@ -69,16 +69,15 @@
   }
 
   /* The command that computes what this page does not have. */
-  function command(data, explanation, head, extra = "") {
+  function command(data, explanation, head) {
     const quoted = (text) =>
-      /^[\w./-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
-    // What is too long to read, or has something in it that nobody sees, is for the reader to fill in.
-    const short = (text) => (text.length > 80 || readableName(text) !== text ? "'\u2026'" : quoted(text));
-    const pair = typeof explanation.text_pair === "string" ? ` --text-pair ${short(explanation.text_pair)}` : "";
-    const rows = head.row === 0 ? "" : " --rows all";
+      /^\w[\w./-]*$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
+    // What cannot be pasted, or is seen by nobody, is for the reader to fill in.
+    const whole = (text) => (/\t/.test(text) || readable(text) !== text || explanation.truncated ? "'\u2026'" : quoted(text));
+    const pair = typeof explanation.text_pair === "string" ? ` --text-pair ${whole(explanation.text_pair)}` : "";
     return (
-      `identiformer explain ${quoted(data.model)} --text ${short(explanation.text)}${pair}` +
-      ` --layers ${head.layer} --heads ${head.head}${rows}${extra} --html explanation.html`
+      `identiformer explain ${quoted(data.model)} --text ${whole(explanation.text)}${pair}` +
+      ` --layers ${head.layer} --heads ${head.head} --row ${head.row} --html explanation.html`
     );
   }
 

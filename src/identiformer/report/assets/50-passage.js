@@ -60,10 +60,12 @@
       };
     }
     const weights = shown.view === "alternative" ? shown.alternative : shown.weights;
-    const most = greatest(weights);
+    // Where both are shown, equal shades are equal weights.
+    const most = greatest(shown.alternative ? [...shown.alternative, ...shown.weights] : weights);
     const scale = greatest([...weights, ...shown.weights, ...(shown.upper || [])]);
     return {
       scale,
+      most,
       level: (i) => Math.max(weights[i], 0) / most,
       negative: () => false,
       plot: (i) => plot(shown, i, weights[i] / scale, scale),

@@ -5,7 +5,7 @@
   const { h, drawing, fixed } = parts;
 
   function legend(shown) {
-    const { scale } = drawing(shown);
+    const { scale, most } = drawing(shown);
     const item = (picture, text) => h("li", null, picture, h("span", null, text));
     const plot = (...marks) => h("span", { class: "plot", "aria-hidden": "true" }, marks);
     const dot = (at) => h("span", { class: "dot", "--at": at });
@@ -18,9 +18,8 @@
         item(null, "The part of the weights that the output depends on. It is no distribution: entries can be negative."),
       );
     }
-    const weights = shown.view === "alternative" ? shown.alternative : shown.weights;
-    const most = weights.reduce((a, b) => Math.max(a, b), 0);
-    const shades = item(h("span", { class: "ramp", "aria-hidden": "true" }), `weight: 0 to ${fixed(most)}`);
+    const both = shown.view === "alternative" ? ", here and in the comparison" : "";
+    const shades = item(h("span", { class: "ramp", "aria-hidden": "true" }), `weight: 0 to ${fixed(most)}${both}`);
     const unit = shown.pieces ? "piece" : "word";
     const bounds = shown.upper
       ? item(plot(whisker, dot(0.45)), `the ${unit}\u2019s weight, and how low and high it can be with the same output; a dot alone: it is certain. Plots go up to ${fixed(scale)}.`)
