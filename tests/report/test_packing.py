@@ -41,11 +41,23 @@ def test_packing_by_hand():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
 @settings(max_examples=200, deadline=None)
-def test_what_is_unpacked_is_within_half_a_step(values: list[float]):
+def test_what_is_unpacked_is_within_a_step(values: list[float]):
     packed = json.loads(json.dumps(pack(values), allow_nan=False))
     found = unpack(packed)
     step = (max(values) - min(values)) / 65535
-    np.testing.assert_allclose(found, values, atol=0.5 * step + 1e-9, rtol=1e-12)
+    np.testing.assert_allclose(found, values, atol=1.01 * step + 1e-9, rtol=1e-12)
+
+
+@given(st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=50), st.sampled_from([16, 32]))
+@settings(max_examples=200, deadline=None)
+def test_what_is_unpacked_reads_the_same(values: list[float], bits: Any):
+    values.append(0.378499)  # 16 bits of the range from 0 to 1 give 0.378500
+    found = unpack(json.loads(json.dumps(pack(values, -2.0, 2.0, bits))))
+    # Numbers half way between two thousandths can be told either way.
+    sure = [i for i, value in enumerate(values) if abs((1000 * abs(value)) % 1 - 0.5) > 1e-9]
+    assert [round(found[i], 3) for i in sure] == [round(values[i], 3) for i in sure]
+    order = np.argsort(values)
+    assert (np.diff(found[order]) >= 0).all()
 
 
 @pytest.mark.parametrize("values", [[0.1, np.nan], [np.inf, 0.0], [[0.1], [0.2]]])
@@ -73,15 +85,15 @@ def test_an_explanation_is_what_its_json_is(explained: Explanation):
             unpack(values)
             for values in (head["intervals"]["lower"], head["weights"], head["intervals"]["upper"])
         )
-        np.testing.assert_allclose(weights, whole["weights"], atol=0.51 * span / 65535)
-        np.testing.assert_allclose(upper, whole["intervals"]["upper"], atol=0.51 * span / 65535)
+        np.testing.assert_allclose(weights, whole["weights"], atol=1.01 * span / 65535)
+        np.testing.assert_allclose(upper, whole["intervals"]["upper"], atol=1.01 * span / 65535)
         assert (lower <= weights).all()
         assert (weights <= upper).all()
-        np.testing.assert_allclose(unpack(head["effective"]), whole["effective"], atol=1e-5)
+        np.testing.assert_allclose(unpack(head["effective"]), whole["effective"], atol=2e-5)
         assert len(head["alternatives"]) == len(whole["alternatives"]) > 10
         for one, other in zip(head["alternatives"], whole["alternatives"], strict=True):
             assert {**one, "weights": None} == {**other, "weights": None}
-            np.testing.assert_allclose(unpack(one["weights"]), other["weights"], atol=1e-5)
+            np.testing.assert_allclose(unpack(one["weights"]), other["weights"], atol=2e-5)
 
 
 def test_a_unique_weight_keeps_an_interval_without_width():
@@ -102,7 +114,7 @@ def test_words_of_several_pieces_have_numbers_of_their_own():
         *head["words"]["intervals"].values(),
     ):
         assert len(unpack(values)) == len(result.words) == 11
-    np.testing.assert_allclose(unpack(head["words"]["weights"]), result.heads[0].word_weights, atol=1e-5)
+    np.testing.assert_allclose(unpack(head["words"]["weights"]), result.heads[0].word_weights, atol=2e-5)
 
 
 def test_what_was_not_computed_is_null():

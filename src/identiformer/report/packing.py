@@ -2,7 +2,8 @@
 
 A list of numbers is `{"u16": ..., "low": l, "high": h}`: base64 of little-endian 16-bit integers $u$, each of which
 stands for $l + (h - l) u / 65535$. The weights of a head and their bounds share $l$ and $h$: as rounding keeps order,
-bounds stay around their weights, and those that are equal stay equal.
+bounds stay around their weights, and those that are equal stay equal. Of the two $u$ next to a number it is one that
+reads the same with three decimals, as pages show it. Numbers that pages sum up have 32 bits, under `u32`.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ if TYPE_CHECKING:
     from identiformer.explaining.explanation import Explanation
 
 Kind = Literal["explanation", "audit", "training", "live"]
-_STEPS = 65535
+_SHOWN = 1000  # pages show three decimals
 # Characters of a text beyond those that the model read, and of what a token or word is called.
 _MOST_UNREAD, _MOST_OF_A_NAME = 500, 1000
 
 
-def pack(values: ArrayLike, low: float | None = None, high: float | None = None) -> dict[str, Any]:
-    """Numbers in two bytes each.
+def pack(
+    values: ArrayLike, low: float | None = None, high: float | None = None, bits: Literal[16, 32] = 16
+) -> dict[str, Any]:
+    """Numbers in two bytes each, or four.
 
     Args:
         values: `[n]`, finite.
         low, high: The range they are in; their own where it is `None`.
+        bits: Of each.
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
@@ -39,17 +43,27 @@ def pack(values: ArrayLike, low: float | None = None, high: float | None = None)
     high = float(numbers.max(initial=-np.inf)) if high is None else high
     if not numbers.size:
         low = high = 0.0
-    share = (numbers - low) / ((high - low) or 1.0)
-    steps = np.rint(_STEPS * share).clip(0, _STEPS).astype("<u2")
-    return {"u16": b64encode(steps.tobytes()).decode(), "low": low, "high": high}
+    most = 2**bits - 1
+    steps = np.rint(most * ((numbers - low) / ((high - low) or 1.0))).clip(0, most)
+    size = (high - low) / most
+    # Where rounding crosses to what reads otherwise, the step on the other side of the number does not.
+    off = _as_read(low + size * steps) - _as_read(numbers)
+    steps = (steps - np.sign(off)).clip(0, most).astype(f"<u{bits // 8}")
+    return {f"u{bits}": b64encode(steps.tobytes()).decode(), "low": low, "high": high}
+
+
+def _as_read(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Thousandths that a page shows, as its `toFixed(3)` rounds."""
+    return np.sign(numbers) * np.floor(_SHOWN * np.abs(numbers) + 0.5)
 
 
 def unpack(packed: Mapping[str, Any] | Sequence[float]) -> NDArray[np.float64]:
-    """The numbers of `pack`, up to half a step; or those of a list."""
+    """The numbers of `pack`, up to a step; or those of a list."""
     if not isinstance(packed, Mapping):
         return np.asarray(packed, dtype=np.float64)
-    steps = np.frombuffer(b64decode(packed["u16"]), dtype="<u2").astype(np.float64)
-    return packed["low"] + (packed["high"] - packed["low"]) * steps / _STEPS
+    bits = 16 if "u16" in packed else 32
+    steps = np.frombuffer(b64decode(packed[f"u{bits}"]), dtype=f"<u{bits // 8}").astype(np.float64)
+    return packed["low"] + (packed["high"] - packed["low"]) / (2**bits - 1) * steps
 
 
 def packed_explanation(
@@ -92,7 +106,7 @@ def packed_explanation(
             _pack_weights(head["words"], words)
         for other in head.get("alternatives") or ():
             if other["weights"] is not None:
-                other["weights"] = pack(_checked(other["weights"], tokens))
+                other["weights"] = pack(_checked(other["weights"], tokens), bits=16 if single else 32)
     return result
 
 

@@ -9,7 +9,7 @@ window.identiformer.parts = {};
 
   const decoded = new WeakMap();
 
-  /* An array of numbers: of a list, or of {"u16", "low", "high"}. */
+  /* An array of numbers: of a list, or of {"u16" or "u32", "low", "high"}. */
   function numbers(given) {
     if (given === null || given === undefined) return null;
     if (Array.isArray(given)) return given;
@@ -18,10 +18,13 @@ window.identiformer.parts = {};
   }
 
   function unpack(packed) {
-    const bytes = Uint8Array.from(atob(packed.u16), (character) => character.charCodeAt(0));
+    const short = packed.u16 !== undefined;
+    const bytes = Uint8Array.from(atob(short ? packed.u16 : packed.u32), (character) => character.charCodeAt(0));
     const view = new DataView(bytes.buffer);
-    const step = (packed.high - packed.low) / 65535;
-    return Float64Array.from({ length: bytes.length / 2 }, (_, i) => packed.low + step * view.getUint16(2 * i, true));
+    const size = short ? 2 : 4;
+    const step = (packed.high - packed.low) / (2 ** (8 * size) - 1);
+    const read = (i) => (short ? view.getUint16(size * i, true) : view.getUint32(size * i, true));
+    return Float64Array.from({ length: bytes.length / size }, (_, i) => packed.low + step * read(i));
   }
 
   /* The numbers of a head, by word or by piece. Bounds and tops are null where they were not computed. */
