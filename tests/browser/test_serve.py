@@ -111,18 +111,44 @@ def test_what_is_refused_is_said_and_nothing_is_lost(viewer, live):
     page.keyboard.press("Control+Enter")
     page.get_by_role("button", name="Explain", exact=True).click()
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("ask for fewer layers, heads or rows")
+    expect(alert).to_contain_text("sk for fewer layers, heads or rows")
+    viewer.expect(
+        "status of 422"
+    )  # the browser's console says so of any such answer; the page cannot know its tokens
+    before = page.get_by_text("What stands below is of the text that was explained before")
+    expect(before).to_be_visible()
     expect(page.get_by_label("Text to explain")).to_have_value(TEXT)
     expect(page.locator(".stage .word")).to_have_count(12)  # what was shown before
     page.get_by_label("Text to explain").fill("  ")
     page.get_by_role("button", name="Explain", exact=True).click()
-    expect(alert).to_contain_text("give at least one word")
-    viewer.expect("status of 422")  # the browser's console says so of any such answer
+    expect(alert).to_have_text("The text is blank: type at least one word")
+    expect(before).to_be_visible()
+    expect(page.get_by_label("Text to explain")).to_be_focused()
     page.get_by_label("Text to explain").fill("Not good.")
     page.get_by_label("Rows").select_option("pooled")
     page.get_by_role("button", name="Explain", exact=True).click()
     expect(page.locator(".stage .word")).to_have_count(4)
     expect(alert).to_be_hidden()
+    expect(before).to_be_hidden()
+    expect(page.get_by_role("status")).to_contain_text("Explained in")
+    page.get_by_label("Text to explain").fill("Not bad.")
+    expect(before).to_be_visible()
+
+
+def test_a_text_too_long_stands_and_is_refused_with_words(live):
+    page = live()  # and nothing is asked, or the console would say so
+    text = page.get_by_label("Text to explain")
+    text.fill("x" * 17_999)
+    expect(page.locator("#ask-text-count")).to_be_hidden()
+    text.fill("\U0001f600" * 20_000)
+    expect(page.locator("#ask-text-count")).to_have_text("20,000 of 20,000 characters")
+    text.fill("x" * 20_345)
+    expect(page.locator("#ask-text-count")).to_have_text("20,345 of 20,000 characters: 345 too many")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_have_text(
+        "The text has 20,345 characters: shorten it to 20,000 at most"
+    )
+    assert len(text.input_value()) == 20_345
 
 
 def test_a_server_that_is_gone_is_said(viewer):
@@ -163,7 +189,14 @@ def test_it_is_accessible(live, serious_findings, scheme: str):
 
 
 def test_a_narrow_screen(live):
-    page = live(width=360)
+    page = live(width=360, height=740)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_label("Text to explain").fill(TEXT)
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("Explained in")
+    expect(page.locator("#token-view")).to_be_focused()
+    expect(page.locator(".prediction")).to_be_in_viewport()
+    expect(page.get_by_label("Layers")).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.goto(page.url.split("#")[0] + "api")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -10,6 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from identiformer.capturing import Rows, capture_inputs, encode_texts
+from identiformer.data.cells import BLANK_TEXT, MISSING_TEXT, Bad, read_text
 from identiformer.errors import InputError
 from identiformer.explaining.alternatives import Goal
 from identiformer.explaining.asked import explain_alternative
@@ -104,8 +105,8 @@ class ServedModel:
             raise Refusal(
                 422, f"{len(texts)} texts and {len(pairs)} pairs were given: give one pair for each text"
             )
-        check_given(texts)
-        check_given(pairs or (), pair=True)
+        _check_given(texts)
+        _check_given(pairs or (), pair=True)
         self._check_texts(texts, pairs)
         lengths = token_lengths(self._tokenizer, texts, pairs)
         check()
@@ -179,8 +180,8 @@ class ServedModel:
 
     def _check_question(self, question: Question) -> None:
         pairs = None if question.text_pair is None else [question.text_pair]
-        check_given([question.text])
-        check_given(pairs or (), pair=True)
+        _check_given([question.text])
+        _check_given(pairs or (), pair=True)
         self._check_texts([question.text], pairs)
         if not self.pooled and question.rows == "pooled":
             raise Refusal(
@@ -232,3 +233,11 @@ class ServedModel:
             raise Refusal(422, "text_pair: the model was trained on pairs of texts: give one")
         if self.takes_pair is False and pairs is not None:
             raise Refusal(422, "text_pair: the model was trained on single texts: leave it out")
+
+
+def _check_given(texts: Sequence[str], *, pair: bool = False) -> None:
+    """As `check_given`, in the words of a form for the one text that is blank."""
+    read = read_text(texts[0]) if len(texts) == 1 else None
+    if isinstance(read, Bad) and read.reason in (MISSING_TEXT, BLANK_TEXT):
+        raise Refusal(422, f"the {'second ' if pair else ''}text is blank: type at least one word")
+    check_given(texts, pair=pair)
