@@ -146,3 +146,68 @@ def test_a_link_to_a_word_shows_its_alternative(viewer):
     expect(page.get_by_role("button", name=f"More weight on “{word}”")).to_have_attribute(
         "aria-pressed", "true"
     )
+
+
+def test_the_search_is_trimmed_and_finds_numbers_and_labels(viewer):
+    given = [
+        text_of(["one"], [head([1.0])], id=114, label="Fine", prediction="poor"),
+        text_of(["two"], [head([1.0])], id=11, label="poor", prediction="poor"),
+        text_of(["fine", "day"], [head([0.5, 0.5])], id=1140, label="poor", prediction="poor"),
+    ]
+    page = viewer(page_of(*given))
+    search = page.get_by_label("Search in texts")
+    for query, listed in {
+        "  two ": [1],
+        "#114": [0],
+        "fine": [0, 2],
+        "POOR": [0, 1, 2],
+        "   ": [0, 1, 2],
+    }.items():
+        search.fill(query)
+        assert _listed(page) == listed, query
+
+
+def test_what_is_shown_is_one_of_the_listed_or_it_is_said(viewer):
+    page = viewer(page_of_many(), fragment="text=13")
+    search = page.get_by_label("Search in texts")
+    search.fill("waiter")
+    expect(page.locator("#text-title")).to_have_text("Text 11")
+    expect(page.locator(".unlisted")).to_have_text("")
+    expect(search).to_be_focused()
+    search.fill("no such words")
+    expect(page.locator(".unlisted")).to_contain_text("No text fits the search")
+    expect(page.locator("#text-title")).to_have_text("Text 11")
+    search.fill("waiter")
+    page.evaluate("location.hash = '#text=13'")
+    expect(page.locator(".unlisted")).to_have_text("This text is not one of those listed.")
+
+
+def test_a_filtered_text_opens_at_a_head_that_is_not_unique(viewer):
+    def level(verdict: str) -> dict[str, object]:
+        return {"nullity": int(verdict == "none"), "margin": 0.5, "verdict": verdict}
+
+    def one(number: int, simplex: str, generatable: str) -> dict[str, object]:
+        levels = {"simplex": level(simplex), "generatable": level(generatable)}
+        return head([0.5, 0.5], head=number, levels=levels)
+
+    some = text_of(
+        ["one", "two"], [one(0, "none", "local"), one(1, "none", "none"), one(2, "global", "global")]
+    )
+    other = text_of(["three", "four"], [one(0, "none", "local")])
+    page = viewer(page_of(some, other))
+    marks = page.locator(".texts li .state").evaluate_all(
+        "all => all.map((s) => [...s.querySelectorAll('.mark')].map((m) => m.classList[1]))"
+    )
+    assert marks == [["none", "none"], ["none", "local"]]  # as in the map of heads
+    assert page.locator(".texts .state .unseen").all_text_contents() == [
+        "among distributions: not unique; among what queries generate: not unique",
+        "among distributions: not unique; among what queries generate: unique nearby",
+    ]
+    page.locator('.texts li[data-text="1"]').click()
+    page.get_by_label("Certificates").select_option("generatable")
+    expect(page.locator(".caption")).to_contain_text("layer 0, head 1")
+    expect(page.locator("[data-level=generatable]")).to_contain_text("not unique: 1 direction")
+    page.get_by_label("Head", exact=True).select_option("2")  # whoever looks elsewhere may
+    expect(page.locator(".caption")).to_contain_text("layer 0, head 2")
+    page.locator('.texts li[data-text="0"]').click()
+    expect(page.locator(".caption")).to_contain_text("layer 0, head 1")

@@ -79,5 +79,12 @@ window.identiformer.parts = {};
     return explanation.heads.some((head) => head.levels[level] && head.levels[level].verdict === "none");
   }
 
-  Object.assign(parts, { numbers, valuesOf, alternativeValues, characters, wordOfToken, isWrong, isFree });
+  /* What a level says of all heads: of the one that is least unique. */
+  function worst(explanation, level) {
+    const order = ["none", "local", "global"];
+    const places = explanation.heads.filter((head) => head.levels[level]).map((head) => order.indexOf(head.levels[level].verdict));
+    return places.length ? order[Math.min(...places)] : "unsaid";
+  }
+
+  Object.assign(parts, { numbers, valuesOf, alternativeValues, characters, wordOfToken, isWrong, isFree, worst });
 })(window.identiformer.parts);

@@ -2,13 +2,16 @@
 (function (parts) {
   "use strict";
 
-  const { h, replace, readableName, mark, isWrong, isFree, nameOfText } = parts;
+  const { h, replace, readableName, mark, isWrong, isFree, worst, nameOfText } = parts;
   const STEP = 300; // texts in the list before one has to ask for more
   const BEFORE = 24; // characters before what was found, and in all
   const EXCERPT = 110;
 
-  /* {element, update(state), search, move(step)}; `choose(index)` is called for a text. */
-  function textList(explanations, choose) {
+  const SAYS = { none: "not unique", local: "unique nearby", global: "unique", unsaid: "nothing is said" };
+
+  /* {element, update(state), search, move(step), matching()}; `open(index, level)` is called for a text, and for the
+     level at which its head is to be not unique, or "". */
+  function textList(explanations, open) {
     const searched = explanations.map(() => null);
     const filters = { query: "", wrong: false, free: "" };
     let matching = [];
@@ -17,7 +20,7 @@
 
     const wrong = explanations.filter(isWrong).length;
     const freeOf = (level) => explanations.filter((one) => isFree(one, level)).length;
-    const search = h("input", { type: "search", id: "search-texts", autocomplete: "off", spellcheck: "false", placeholder: "Search in texts", oninput: () => change({ query: fold(search.value) }) });
+    const search = h("input", { type: "search", id: "search-texts", autocomplete: "off", spellcheck: "false", placeholder: "Search in texts", oninput: () => change({ query: fold(search.value.trim()) }) });
     const onlyWrong = h("input", { type: "checkbox", id: "only-wrong", onchange: () => change({ wrong: onlyWrong.checked }) });
     const certificates = h(
       "select",
@@ -44,11 +47,17 @@
       more,
     );
 
+    function choose(i) {
+      open(i, filters.free);
+    }
+
+    /* What is shown is one of those that are listed, if there are any. */
     function change(some) {
       Object.assign(filters, some);
       limit = STEP;
       box.scrollTop = 0;
       fill();
+      choose(matching.includes(current) || !matching.length ? current : matching[0]);
     }
 
     function haystack(i) {
@@ -60,7 +69,9 @@
     function fits(one, i) {
       if (filters.wrong && !isWrong(one)) return false;
       if (filters.free && !isFree(one, filters.free)) return false;
-      return !filters.query || haystack(i).includes(filters.query);
+      const { query } = filters;
+      const isCalled = [one.label, one.prediction].some((label) => typeof label === "string" && fold(label) === query);
+      return !query || haystack(i).includes(query) || query === `#${nameOfText(one, i)}` || isCalled;
     }
 
     function fill() {
@@ -77,13 +88,13 @@
       const facts = [];
       if (typeof one.prediction === "string") facts.push(h("bdi", null, cut(one.prediction, 24)));
       if (isWrong(one)) facts.push(h("span", { class: "wrong" }, "\u2715 wrong"));
-      const state = isFree(one, "generatable") ? "none" : isFree(one, "simplex") ? "local" : "global";
-      const says = { none: "not unique", local: "not unique among distributions", global: "unique" }[state];
+      const states = ["simplex", "generatable"].map((level) => worst(one, level));
+      const says = `among distributions: ${SAYS[states[0]]}; among what queries generate: ${SAYS[states[1]]}`;
       return h(
         "li",
         { role: "option", id: `text-${i}`, "data-text": i, "aria-selected": "false" },
         h("span", { class: "excerpt" }, excerpt(i)),
-        h("span", { class: "facts small" }, h("span", { class: "quiet" }, `#${nameOfText(one, i)}`), facts, h("span", { class: "state" }, mark(state), h("span", { class: "unseen" }, says))),
+        h("span", { class: "facts small" }, h("span", { class: "quiet" }, `#${nameOfText(one, i)}`), facts, h("span", { class: "state", title: `its least unique head ${says}` }, states.map(mark), h("span", { class: "unseen" }, says))),
       );
     }
 

@@ -31,7 +31,7 @@
       this.focused = null;
       const many = explanations.length > 1;
 
-      this.list = many ? parts.textList(explanations, (text) => this.set({ text })) : null;
+      this.list = many ? parts.textList(explanations, (text, level) => this.set({ text, ...this.headFor(text, level) })) : null;
       this.controls = parts.controls((some) => this.set(some), (name, value) => this.pick(name, value));
       this.keys = parts.shortcuts((key) => this.act(key), many);
       this.build(root);
@@ -60,6 +60,7 @@
         "article",
         { class: "explained", "aria-labelledby": "text-title" },
         h("div", { class: "title" }, this.title, steps),
+        part("unlisted", { role: "status" }),
         part("says"),
         h("div", { class: "workbench" }, this.controls.element, part("map")),
         part("caption"),
@@ -112,6 +113,15 @@
         // A page without an address of its own, as in a notebook, has nothing to link to.
       }
       this.render();
+    }
+
+    /* A head of a text that is not unique at a level, which the list was asked for: the one shown, or the next best. */
+    headFor(text, level) {
+      const explanation = this.explanations[text];
+      const free = explanation.heads.filter((head) => head.levels[level] && head.levels[level].verdict === "none");
+      if (!free.length || free.includes(chooseHead(explanation, this.state))) return {};
+      const { layer, head, row } = chooseHead({ heads: free }, this.state);
+      return { layer, head, row };
     }
 
     /* A layer, head or row out of a list. */
@@ -178,7 +188,12 @@
       const goal = this.alternative.contains(document.activeElement) ? document.activeElement : null;
       const number = parts.nameOfText(explanation, state.text);
       this.title.textContent = this.list ? `Text ${number}` : "The text";
-      if (this.list) this.list.update(state);
+      if (this.list) {
+        this.list.update(state);
+        const listed = this.list.matching();
+        const said = listed.length ? "This text is not one of those listed." : "No text fits the search. This is the one that was shown before.";
+        replace(this.unlisted, listed.includes(state.text) ? null : h("p", null, said));
+      }
       replace(this.says, parts.prediction(explanation), parts.remarks(explanation));
       this.controls.update(explanation, head, state);
       replace(this.map, parts.headMap(explanation, head, (one) => this.set({ layer: one.layer, head: one.head, row: one.row })), legendOfMap());
