@@ -108,7 +108,7 @@ def test_certificates_are_said_in_words(viewer):
     expect(said["free"]).to_contain_text("not unique: 14 directions of freedom")
     expect(said["simplex"]).to_contain_text("not unique: 1 direction of freedom")
     expect(said["generatable"]).to_contain_text(re.compile("unique nearby.*margin 1.2e−3", re.S))
-    expect(page.locator(".headline")).to_contain_text("Not nearby")
+    expect(page.locator(".headline")).to_contain_text("Not by a small change of the query")
     page.get_by_label("Head", exact=True).select_option("1")
     expect(said["simplex"]).to_contain_text(re.compile(r"unique\s*margin 2.5e−1", re.S))
     expect(said["generatable"]).to_contain_text("nothing is said")

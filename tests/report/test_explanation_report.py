@@ -20,7 +20,7 @@ from identiformer.report import explanation_page, explanation_report
 from identiformer.report.document import LARGEST_PAGE, readable
 from identiformer.report.notebook import notebook_html
 from identiformer.report.packing import bytes_of, unpack
-from identiformer.report.static_view import static_view
+from identiformer.report.static_view import static_head, static_view
 from pieces import LONG, pieces_tokenizer
 from small import small_classifier
 
@@ -62,6 +62,20 @@ def test_a_page_holds_the_explanation():
     assert not any("Model" in text for text in Read(explained().to_html()).contents["p"])
 
 
+def test_without_scripts_a_wrong_prediction_is_said_and_no_word_twice():
+    one = explained()
+    wrong = "bad" if one.prediction == "good" else "good"
+    said = static_view(one, label=wrong)
+    assert f"wrong: it is labelled <strong><bdi>{wrong}</bdi></strong>" in said
+    assert "needs JavaScript" in said
+    assert "wrong" not in static_view(one, label=one.prediction)
+    for item in Read(str(said)).contents["dd"]:
+        assert item.count("<cls>") <= 1
+    heaviest = static_head(one, one.heads[0]).heaviest
+    assert "<cls>" not in heaviest
+    assert "<cls>" in static_head(one, one.heads[0]).others
+
+
 def test_without_scripts_there_are_prediction_words_and_certificates():
     page = explained().to_html()
     static = page[page.index('<div id="token-view">') : page.index("</main>")]
@@ -80,7 +94,7 @@ def test_without_scripts_there_are_prediction_words_and_certificates():
         assert passage.contents["span"] == [word.text for word in explained().words[1:]]
         rest = Read(heading).contents["dd"]
         assert rest[1] == f"not unique: {head.levels['simplex'].nullity} directions of freedom"
-        assert rest[2] in ("unique", "unique nearby")
+        assert re.fullmatch(r"unique( nearby)? \(margin \d\.\de[-+]\d\d\)", rest[2])
         assert "Could be the most attended: " in heading
 
 

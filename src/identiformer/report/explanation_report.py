@@ -58,7 +58,7 @@ def explanation_page(
             ),
             scripts=scripts,
             head_note=f"Model: {model}" if model else "",
-            static=static_view(explanation),
+            static=static_view(explanation, label=label),
         )
 
     room = LARGEST_PAGE - len(page([]).encode())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
 from identiformer.explaining.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
@@ -14,9 +15,11 @@ from identiformer.report.document import fragment
 if TYPE_CHECKING:
     from identiformer.explaining.explanation import Explanation
     from identiformer.explaining.heads import HeadExplanation
+    from identiformer.explaining.levels import LevelResult
 
 SHOWN_HEADS = 12
 _SHOWN_LABELS = 5
+_SHOWN_OF_ONE = 300  # characters of one word
 _SHOWN_UNREAD = 400  # characters beyond those that the model read
 _HEAVIEST = 6
 _LEVELS = {
@@ -53,7 +56,7 @@ class StaticHead:
         others: Tokens of the model's with their weights, in a sentence.
         verdicts: Of each level what it asks, and what the certificate says.
         tops: Which words could be the most attended.
-        heaviest: The heaviest words and their weights.
+        heaviest: The heaviest words and their weights, without tokens of the model's.
 
     Words that are named in a sentence are isolated (U+2068, U+2069), so that their direction stays theirs.
     """
@@ -66,17 +69,19 @@ class StaticHead:
     heaviest: str
 
 
-def static_view(explanation: Explanation, *, inline: bool = False) -> Markup:
+def static_view(explanation: Explanation, *, inline: bool = False, label: str | None = None) -> Markup:
     """The prediction, and of the first heads the shaded words and the certificate.
 
     Args:
         explanation: The explanation.
         inline: Whether to give each element its style, for pages that have no stylesheet of ours.
+        label: The true label of the text.
     """
     heads = [static_head(explanation, head) for head in explanation.heads[:SHOWN_HEADS]]
     return fragment(
         "notebook.html.j2" if inline else "explanation.html.j2",
         prediction=explanation.prediction,
+        label=label,
         probabilities=_probabilities(explanation),
         heads=heads,
         more=len(explanation.heads) - len(heads),
@@ -89,12 +94,9 @@ def static_head(explanation: Explanation, head: HeadExplanation) -> StaticHead:
     """One head in words."""
     names = [f"\u2068{name}\u2069" for name in item_names(explanation, pieces=False)]
     weights = head.word_weights.tolist()
-    order = sorted(range(len(weights)), key=lambda i: -weights[i])
+    order = [i for i in np.argsort(-head.word_weights, kind="stable") if not explanation.words[i].special]
     special = [f"{names[i]} {weights[i]:.3f}" for i, word in enumerate(explanation.words) if word.special]
-    verdicts = [
-        (title, verdict_words(head.levels[name]) if name in head.levels else "nothing is said")
-        for name, title in _LEVELS.items()
-    ]
+    verdicts = [(title, _verdict(head.levels.get(name))) for name, title in _LEVELS.items()]
     tops = head.word_possible_tops
     said = "" if tops is None else tops_sentence(tops, weights, names)
     return StaticHead(
@@ -111,6 +113,21 @@ def static_head(explanation: Explanation, head: HeadExplanation) -> StaticHead:
     )
 
 
+def _verdict(level: LevelResult | None) -> str:
+    if level is None:
+        return "nothing is said"
+    margin = "" if level.verdict == "none" else f" (margin {level.margin:.1e})"
+    return f"{verdict_words(level)}{margin}"
+
+
+def _shortened(text: str) -> str:
+    """A word that would fill the page, cut."""
+    more = len(text) - _SHOWN_OF_ONE
+    if more <= 0:
+        return text
+    return f"{text[:_SHOWN_OF_ONE]}… ({more:,} more character{'s' if more > 1 else ''})"
+
+
 def _probabilities(explanation: Explanation) -> list[tuple[str, str]]:
     ranked = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
     return [(label, f"{probability:.3f}") for label, probability in ranked[:_SHOWN_LABELS]]
@@ -123,7 +140,7 @@ def _spans(explanation: Explanation, weights: list[float], segment: int, source:
     for start, end, weight in shaded_spans(explanation.words, weights, segment):
         if start > position:
             yield Span(source[position:start])
-        yield Span(source[start:end], round(10 * weight / greatest), f"{weight:.3f}")
+        yield Span(_shortened(source[start:end]), round(10 * weight / greatest), f"{weight:.3f}")
         position = end
     rest = source[position:]
     if explanation.truncated and len(rest) > _SHOWN_UNREAD:

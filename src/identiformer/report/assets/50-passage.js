@@ -4,6 +4,7 @@
 
   const { h, readable, readableName, roving, characters, blank, nameOf, fixed } = parts;
   const SHOWN_UNREAD = 400; // characters beyond those that the model read
+  const SHOWN_OF_ONE = 300; // characters of one word
 
   /* The places of a text in order: [{gap}], [{item, text}] with `item` a number, and what is left unread.
 
@@ -37,6 +38,14 @@
       places.push({ gap: rest.join("") });
     }
     return places;
+  }
+
+  /* A word that would fill the page, cut. */
+  function shortened(text) {
+    if (text.length <= SHOWN_OF_ONE) return text;
+    const some = Array.from(text);
+    const more = some.length - SHOWN_OF_ONE;
+    return more > 0 ? `${some.slice(0, SHOWN_OF_ONE).join("")}\u2026 (${parts.count(more, "more character")})` : text;
   }
 
   /* A word keeps its plot at its side where directions mix: without a mark of the word's own direction after it, the
@@ -128,7 +137,8 @@
         const classes = ["word"];
         if (item.unknown) classes.push("unknown");
         if (drawn.negative(i)) classes.push("negative");
-        const word = h("span", { class: classes.join(" "), "--level": drawn.level(i).toFixed(4) }, readable(place.text));
+        const word = h("span", { class: classes.join(" "), "--level": drawn.level(i).toFixed(4) }, readable(shortened(place.text)));
+        if (shortened(place.text) !== place.text) word.title = readable(place.text);
         if (place.chip) {
           word.classList.add("chip");
           word.dir = "ltr"; // so that it has no say in the direction of the text

@@ -27,9 +27,10 @@
       const frame = area.getBoundingClientRect();
       const middle = box.left + Math.min(box.width, 80) / 2 - frame.left;
       const left = Math.min(Math.max(0, middle - tip.offsetWidth / 2), Math.max(0, area.clientWidth - tip.offsetWidth));
-      // Above the word, whose plot is below it; below the plot where there is no room.
+      // Below the word and its plot, so that nothing above the text is covered; above it where there is no room.
+      const below = box.bottom + 40;
       const above = box.top - tip.offsetHeight - 8;
-      const top = above > 0 ? above : box.bottom + 40;
+      const top = below + tip.offsetHeight <= window.innerHeight || above <= 0 ? below : above;
       tip.style.setProperty("left", `${left}px`);
       tip.style.setProperty("top", `${top - frame.top}px`);
     }

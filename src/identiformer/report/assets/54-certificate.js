@@ -44,10 +44,10 @@
       return [mark("global"), "No. No other distribution over the words gives the same output of this head."];
     }
     if (generatable && generatable.verdict === "global") {
-      return [mark("global"), "Not by this head: no other weights that a query can generate give the same output. Other distributions do."];
+      return [mark("global"), "Only by weights that this head cannot make: other distributions over the words give the same output, but no query makes them."];
     }
     if (generatable && generatable.verdict === "local") {
-      return [mark("local"), "Not nearby: weights that a query can generate and that are close give another output. Other distributions give the same one."];
+      return [mark("local"), "Not by a small change of the query: that changes the output. But other distributions over the words give the same output."];
     }
     return [mark("none"), "Yes. Other weights give the same output, so what is shown is one explanation out of many."];
   }
