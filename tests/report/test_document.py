@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from importlib.resources import files
 
 import pytest
 from markupsafe import Markup
@@ -151,3 +152,16 @@ def test_values_of_a_fragment_are_escaped():
     )
     assert "<bdi>&lt;b&gt;</bdi>" in part
     assert "{{ 7 * 7 }}" in part
+
+
+def test_on_paper_nothing_is_dark() -> None:
+    parts = [*files("identiformer.report").joinpath("assets").iterdir()]
+    parts += files("identiformer.report").joinpath("templates").iterdir()
+    asked = [
+        line
+        for part in parts
+        for line in part.read_text().splitlines()
+        if "prefers-color-scheme: dark" in line and ("@media" in line or "<source" in line)
+    ]
+    assert len(asked) >= 2
+    assert all("screen and (prefers-color-scheme: dark)" in line for line in asked)

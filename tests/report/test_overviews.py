@@ -140,7 +140,9 @@ def test_every_figure_has_a_sentence_a_table_and_both_themes() -> None:
     assert page.tags["figure"] == page.tags["figcaption"] == page.tags["picture"] == 5
     for figure in re.findall("<figure.*?</figure>", text, re.DOTALL):
         assert len(re.findall(r"<figcaption>\s*<h3>.+?</h3>\s*<p>.+?</p>", figure, re.DOTALL)) == 1
-        assert re.search(r'<source media="\(prefers-color-scheme: dark\)" srcset="data:image/svg', figure)
+        assert re.search(
+            r'<source media="screen and \(prefers-color-scheme: dark\)" srcset="data:image/svg', figure
+        )
         assert re.search(r'<img src="data:image/svg[^"]+" alt="[^"]+"', figure)
         assert re.search("<details>.*<table.*</details>", figure, re.DOTALL)
 
