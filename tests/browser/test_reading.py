@@ -160,3 +160,42 @@ def test_large_pages_stay_small_and_decode_only_what_they_show(viewer, large_pag
     assert page.evaluate("window.decoded") == 8
     page.keyboard.press("p")
     assert page.evaluate("window.decoded") == 8
+
+
+_BROKEN = """() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const broken = [];
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        if (node.parentElement.closest(".command, .unseen, script, style")) continue;
+        for (const match of node.textContent.matchAll(/(?<![A-Za-z])[A-Za-z]{2,16}(?![A-Za-z])/g)) {
+            const range = document.createRange();
+            range.setStart(node, match.index);
+            range.setEnd(node, match.index + match[0].length);
+            const lines = new Set([...range.getClientRects()].map((r) => Math.round(r.top)));
+            if (lines.size > 1) broken.push(`${node.parentElement.outerHTML.slice(0, 80)}: ${match[0]}`);
+        }
+    }
+    return broken;
+}"""
+
+
+@pytest.mark.parametrize("view", ["attention", "alternative"])
+def test_no_word_of_a_narrow_page_is_broken_by_letters(viewer, view: str):
+    page = viewer(page_of_many(), width=360, fragment=f"text=11&view={view}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(_BROKEN) == []
+
+
+def test_the_tip_is_below_the_word_where_there_is_room(viewer):
+    page = viewer(page_of(text_of(["one", "two"], [head([0.5, 0.5])])), height=1400)
+    word = page.locator(".stage .word").first
+    word.hover()
+    tip, box = page.locator(".tip").bounding_box(), word.bounding_box()
+    assert tip["y"] >= box["y"] + box["height"]
+    low = viewer(page_of(text_of(["one", "two"], [head([0.5, 0.5])])), height=500)
+    word = low.locator(".stage .word").first
+    word.evaluate("w => window.scrollBy(0, w.getBoundingClientRect().bottom - innerHeight + 60)")
+    word.hover()
+    tip, box = low.locator(".tip").bounding_box(), word.bounding_box()
+    assert tip["y"] + tip["height"] <= box["y"]
