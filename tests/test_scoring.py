@@ -127,6 +127,11 @@ def test_pairs_go_to_models_of_pairs(model: str, pair_model: str, tmp_path: Path
         list(predict(pair_model, singles))
     with pytest.raises(InputError, match="trained on single texts: leave out --text-pair-column"):
         list(predict(model, pairs))
+    # Texts that are given have no column.
+    with pytest.raises(InputError, match=r"trained on pairs of texts: give --text-pair$"):
+        predict_given(pair_model, TEXTS)
+    with pytest.raises(InputError, match=r"trained on single texts: leave out --text-pair$"):
+        predict_given(model, TEXTS, PAIRS)
     # A pair that was found, and not asked for, can be left alone.
     said: list[str] = []
     alone = list(predict(model, pairs, columns=ChosenColumns(text="text"), say=said.append))

@@ -79,13 +79,22 @@ def takes_pairs(data: TextData, rows: Dataset, classifier: PreTrainedModel, colu
     return found
 
 
-def check_pair(classifier: PreTrainedModel, given: bool) -> None:
-    """Raise an `InputError` where a model made for pairs of texts gets single ones, or the other way round."""
+def check_pair(classifier: PreTrainedModel, given: bool, *, of_source: bool = True) -> None:
+    """Raise an `InputError` where a model made for pairs of texts gets single ones, or the other way round.
+
+    Args:
+        classifier: The model.
+        given: Whether there are second texts.
+        of_source: Whether texts are read from a source with columns, and not given one by one.
+    """
     takes = getattr(classifier.config, "takes_text_pair", None)
     if takes and not given:
-        raise InputError("the model was trained on pairs of texts: give --text-pair-column (or --text-pair)")
+        option = "--text-pair-column" if of_source else "--text-pair"
+        raise InputError(f"the model was trained on pairs of texts: give {option}")
     if takes is False and given:
         raise InputError(
-            "the model was trained on single texts: leave out --text-pair-column (or --text-pair), and where a "
-            "source has columns of pairs, name that of the texts with --text-column"
+            "the model was trained on single texts: leave out --text-pair-column, and where the source has columns "
+            "of pairs, name that of the texts with --text-column"
+            if of_source
+            else "the model was trained on single texts: leave out --text-pair"
         )

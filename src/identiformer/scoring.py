@@ -149,7 +149,7 @@ def predict_given(
     check_given(texts)
     check_given(text_pairs or (), pair=True)
     classifier, tokenizer = load_classifier(model)
-    check_pair(classifier, bool(text_pairs))
+    check_pair(classifier, bool(text_pairs), of_source=False)
     truncated = _count_truncated(tokenizer, texts, text_pairs or None)
     _say_truncated(truncated, len(texts), tokenizer, say)
     return predict_texts(classifier, tokenizer, texts, text_pairs or None, batch_size=batch_size)

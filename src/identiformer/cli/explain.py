@@ -88,7 +88,7 @@ def explain(
     check_given([] if text_pair is None else [text_pair], pair=True)
     quiet_libraries()
     loaded, tokenizer = load_to_explain(model)
-    check_pair(loaded, text_pair is not None)
+    check_pair(loaded, text_pair is not None, of_source=False)
     with progress_bar("explaining") as progress:
         explanation = run(
             loaded,
