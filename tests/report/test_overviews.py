@@ -134,6 +134,13 @@ def test_an_audit_says_what_was_found() -> None:
     assert "layer 0: an odd one" in page.words
 
 
+def test_the_glossary_says_unique_of_what_has_no_other_at_all() -> None:
+    terms = dict(re.findall(r"<dt>([^<]+)</dt>\n<dd>(.*?)</dd>", usual_audit()))
+    assert terms["unique"].startswith("No other weights at all")
+    assert terms["unique nearby"].startswith("No other weights that are close")
+    assert terms["identifiable"].startswith("Unique, or unique nearby.")
+
+
 def test_every_figure_has_a_sentence_a_table_and_both_themes() -> None:
     text = usual_audit()
     page = Parsed(text)
@@ -192,7 +199,7 @@ LABELS = ["bad", "good", "so so"]
 COUNTS = [[7, 2, 1], [0, 5, 0], [0, 3, 2]]
 
 
-def training_of(labels: list[str], counts: list[list[int]], **changes: Any) -> str:
+def training_of(labels: list[str], counts: list[list[int]], pair: str | None = None, **changes: Any) -> str:
     total, hits = sum(map(sum, counts)), sum(row[i] for i, row in enumerate(counts))
     scores = {
         "accuracy": hits / total, "macro_f1": 0.5, "log_loss": 0.7, "calibration_error": 0.1,
@@ -215,7 +222,14 @@ def training_of(labels: list[str], counts: list[list[int]], **changes: Any) -> s
         [{"epoch": 1, "valid_accuracy": 0.7, "train_loss": 0.5, "valid_log_loss": 0.6}],
         TestPredictions(np.full(total, 0.75), np.arange(total) < hits, Counter({3: total})),
         8,
-        TrainedOn("texts.csv", {"text": HOSTILE, "label": "label"}, [HOSTILE], "identiformer train", {}, {}),
+        TrainedOn(
+            "texts.csv",
+            {"text": HOSTILE, "pair": pair, "label": "label"},
+            [HOSTILE],
+            "identiformer train",
+            {},
+            {},
+        ),
         no_samples("No texts."),
     )
 
@@ -244,6 +258,23 @@ def test_a_training_says_how_good_it_is() -> None:
     assert page.tables["Test texts, label by label"][2] == ["good", "5", "10", "0.500", "1.000", "0.667"]
     assert page.tables["Test texts whose attention is unique"][2][:3] == ["simplex", "80 %", "90 %"]
     assert "left out: 3 rows (empty text)" in page.words
+
+
+def test_the_command_for_more_texts_is_one_that_the_model_takes() -> None:
+    single = "identiformer explain model --text 'a text' --html explanation.html"
+    paired = "identiformer explain model --text 'a text' --text-pair 'its pair' --html explanation.html"
+    assert single in Parsed(usual_training()).words
+    assert paired in Parsed(training_of(LABELS, COUNTS, pair="hypothesis")).words
+
+
+def test_where_no_text_is_unique_none_is_the_longest() -> None:
+    none = dict.fromkeys(("free", "simplex", "generatable"), 0.0)
+    page = Parsed(
+        training_of(LABELS, COUNTS, identifiable={"share": none, "global": none, "tied": 0.0, "longest": 0})
+    )
+    assert "On the simplex there is no such text." in page.words
+    assert "0 tokens" not in page.words
+    assert "The longest such text, on the simplex, has 8 tokens." in Parsed(usual_training()).words
 
 
 def test_shades_are_shares_of_a_row() -> None:

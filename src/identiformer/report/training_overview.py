@@ -126,7 +126,7 @@ def training_page(
         command=trained_on.command,
         settings=settings_table(trained_on.settings, "Settings of the training"),
         model_settings=settings_table(trained_on.model, "Settings of the model"),
-        next_command=f"identiformer explain {shlex.quote(name)} --text 'a text' --html explanation.html",
+        next_command=_next_command(name, paired=trained_on.columns.get("pair") is not None),
         samples=samples,
     )
     examples = metrics["examples"]
@@ -149,6 +149,11 @@ def training_page(
         ),
         static=samples.static,
     )
+
+
+def _next_command(name: str, *, paired: bool) -> str:
+    given = "--text 'a text'" + (" --text-pair 'its pair'" if paired else "")
+    return f"identiformer explain {shlex.quote(name)} {given} --html explanation.html"
 
 
 def _short(label: str) -> str:
@@ -257,8 +262,12 @@ def _identifiable_sentences(identifiable: Mapping[str, Any] | None) -> list[str]
         return ["Attention of this kind of model cannot be certified."]
     said = (
         "A text counts where the weights of every head of the last layer, in the row that reaches the prediction, are "
-        "the only ones allowed that give the head’s output. The longest such text, on the simplex, has "
-        f"{counted(identifiable['longest'], 'token')}."
+        "the only ones allowed that give the head’s output. "
+        + (
+            f"The longest such text, on the simplex, has {counted(identifiable['longest'], 'token')}."
+            if identifiable["longest"]
+            else "On the simplex there is no such text."
+        )
     )
     if identifiable["tied"]:
         said += (
