@@ -139,3 +139,19 @@ def test_a_text_that_is_no_unicode_is_one_line(run: Run, tmp_path: Path):
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_one_row_by_its_number(run: Run, tmp_path: Path):
+    page = tmp_path / "page.html"
+    status, _, err = run("--layers", 1, "--heads", 0, "--row", 7, "--html", page)
+    assert (status, err.splitlines()) == (0, [f"page: {page}"])
+    (head,) = data_of(page)["explanations"][0]["heads"]
+    assert (head["layer"], head["head"], head["row"]) == (1, 0, 7)
+    for options, said in {
+        ("--row", 7, "--rows", "all"): "--row 7 and --rows are both given",
+        ("--row", -1): "--row is -1",
+        ("--row", 99): "row 99 does not exist: there are rows 0 to 12",
+    }.items():
+        status, _, err = run(*options)
+        assert status == 2
+        assert said in err
