@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import uvicorn
 
 from identiformer.errors import InputError
 from identiformer.serving.application import application
+from identiformer.serving.connections import Connection, only_faults
 from identiformer.serving.guard import is_loopback
 from identiformer.serving.limits import Limits
 from identiformer.serving.served_model import ServedModel
@@ -69,15 +71,16 @@ def serve(model: str, address: Address, limits: Limits, grace: float, say: Calla
             )
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
-            log_config=None,  # warnings and faults go to standard error, nothing else is said
+            log_config=None,  # faults go to standard error, nothing else is said
             access_log=False,
             proxy_headers=False,
             server_header=False,
             workers=1,
         )
+        logging.getLogger("uvicorn.error").addFilter(only_faults)
         server = _Server(config, grace, worker, lambda: say(f"serving {served.name} at {url(listening)}"))
         server.run([listening])
     worker.stop()
