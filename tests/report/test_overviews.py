@@ -134,6 +134,13 @@ def test_an_audit_says_what_was_found() -> None:
     assert "layer 0: an odd one" in page.words
 
 
+def test_the_median_of_directions_is_one_number_and_exact() -> None:
+    nullities = Counter({(0, 3, 0): 5, (0, 11, 30): 1, (1, 11, 30): 1, (0, 11, 35): 2})
+    text = audit_page("out", summary(), nullities, no_samples("No texts."), {})
+    said = re.findall(r"can move in (\S+ directions) \(median", Parsed(text).words)
+    assert said == ["32.5 directions"] * 2
+
+
 def test_the_glossary_says_unique_of_what_has_no_other_at_all() -> None:
     terms = dict(re.findall(r"<dt>([^<]+)</dt>\n<dd>(.*?)</dd>", usual_audit()))
     assert terms["unique"].startswith("No other weights at all")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from identiformer.report.figures import Plot, Theme
 from identiformer.report.lengths_figure import lengths_plot
-from identiformer.report.tables import Table, numbers, percent, small
+from identiformer.report.tables import Table, median, numbers, percent, small
 
 LEVELS = ("free", "simplex", "generatable")
 _MOST_NAMED = 20  # cells of a map in a row, with a number in each
@@ -98,7 +98,7 @@ def nullity_plot(nullities: Counter[tuple[int, int, int]], limits: Mapping[int, 
         spread = np.repeat(nullity[nullity > 0], counts[nullity > 0])
         shows = (
             f"{percent(free / total)} of the rows are not unique on the simplex: their weights can move in "
-            f"{int(np.median(spread))} directions (median; at most {spread.max()}) and give the same output."
+            f"{median(spread.tolist())} directions (median; at most {spread.max()}) and give the same output."
         )
     at_least = sum(
         count
@@ -122,7 +122,7 @@ def nullity_plot(nullities: Counter[tuple[int, int, int]], limits: Mapping[int, 
                     len(spread),
                     percent(float((spread == 0).mean())),
                     int(spread.min()),
-                    int(np.median(spread)),
+                    median(spread.tolist()),
                     int(spread.max()),
                 ]
             )

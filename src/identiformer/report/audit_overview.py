@@ -12,7 +12,16 @@ from identiformer.report.document import document, fragment
 from identiformer.report.figures import picture
 from identiformer.report.packing import view_data
 from identiformer.report.samples import Samples
-from identiformer.report.tables import Table, command_line, counted, numbers, percent, settings_table, small
+from identiformer.report.tables import (
+    Table,
+    command_line,
+    counted,
+    median,
+    numbers,
+    percent,
+    settings_table,
+    small,
+)
 
 _MOST_HEADS = 1200  # rows of a table
 _MOST_TRIED = 100
@@ -120,14 +129,8 @@ def _findings(
             "Every row is unique on the simplex: no other distribution of weights gives the same output of the head."
         ]
     else:
-        moving = sorted((k, count) for (_, _, k), count in nullities.items() if k)
-        middle, counted_up, total = 0, 0, sum(count for _, count in moving)
-        for k, count in moving:
-            counted_up += count
-            if 2 * counted_up >= total:
-                middle = k
-                break
-        directions = "1 direction" if middle == 1 else f"{middle} directions"
+        middle = median(k for _, _, k in nullities.elements() if k)
+        directions = "1 direction" if middle == "1" else f"{middle} directions"
         said = [
             (f"{percent(share)} of the rows are" if share else "No row is")
             + " unique on the simplex. The weights of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,12 @@ def numbers(values: Iterable[int]) -> str:
         else:
             runs.append([value, value])
     return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs)
+
+
+def median(values: Iterable[int]) -> str:
+    """The median of whole numbers, exactly: of an even number of them it can end in .5; of none it is 0."""
+    known = list(values)
+    return f"{statistics.median(known):.15g}" if known else "0"
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
