@@ -125,8 +125,17 @@ def _samples(
         text_at,
         len(correct),
         label_list(model),
-        "Test texts, wrong predictions first." if wrong else "Test texts; all predictions are right.",
+        lambda shown: _which_texts(sum(not correct[place] for place in shown), wrong),
         shown_first=lambda place: (correct[place], place),
         detailed_rows=settings.report_rows,
         progress=progress,
     )
+
+
+def _which_texts(shown: int, wrong: int) -> str:
+    """What texts of the test set a page shows, with so many of its wrong predictions."""
+    if not wrong:
+        return "Test texts; all predictions are right."
+    if shown == wrong:
+        return f"Test texts, first those with wrong predictions: all {wrong} of them."
+    return f"Test texts, first those with wrong predictions: {shown} of {wrong} of them, evenly spread."

@@ -144,6 +144,7 @@ def test_values_of_a_fragment_are_escaped():
     part = fragment(
         "explanation.html.j2",
         prediction="<b>",
+        label=None,
         probabilities=[("{{ 7 * 7 }}", "0.500")],
         heads=[],
         more=0,

@@ -26,7 +26,7 @@ def sampled(texts: list[str] = LONG, **options: Any) -> Samples:
         lambda place: SampledText(place + 1, texts[place], None, "good"),
         len(texts),
         ["bad", "good"],
-        "Texts.",
+        lambda _shown: "Texts.",
         **options,
     )
 

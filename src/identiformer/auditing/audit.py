@@ -190,7 +190,7 @@ class _Run:
             self._text_at,
             len(self.rows),
             label_list(self.model) if chooses_label(self.model) else [],
-            "Texts of the audit, evenly spread over it.",
+            lambda _shown: "Texts of the audit, evenly spread over it.",
             layers="all" if settings.layers is None else settings.layers,
             heads=settings.heads,
             detailed_rows=settings.report_rows,

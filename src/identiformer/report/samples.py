@@ -101,7 +101,7 @@ def explained_samples(
     text_at: TextAt,
     texts: int,
     labels: Sequence[str],
-    intro: str,
+    intro: Callable[[Sequence[int]], str],
     *,
     shown_first: Callable[[int], Any] = lambda place: place,
     layers: Layers = "all",
@@ -122,7 +122,7 @@ def explained_samples(
         text_at: Gives the text at a place.
         texts: How many the data set has.
         labels: Of the model.
-        intro: What texts these are, in a sentence.
+        intro: Says in a sentence what texts these are, given the places of those that are shown.
         shown_first: Gives the key by which places are sorted on the page.
         layers, heads: As of `explain`.
         detailed_rows: The most rows of heads that are not unique, with bounds and alternatives.
@@ -182,7 +182,7 @@ def explained_samples(
         explanations=[packed[place] for place in shown],
         labels=list(labels),
         shown_of=(len(shown), texts),
-        intro=intro,
+        intro=intro(shown),
         detailed=_detailed(detailed_rows - left, detailed_texts),
         notes=[f"{counted(count, 'text')} left out: {reason}" for reason, count in failed.items()]
         + ([f"{counted(large, 'text')} left out: they would make this page too large"] if large else []),

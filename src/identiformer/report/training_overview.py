@@ -185,8 +185,10 @@ def _confusion_sentence(counts: NDArray[np.int64], labels: Sequence[str]) -> str
         return "No test text is taken for another label than its own."
     true, said = divmod(int(off.argmax()), len(labels))
     wrong = int(off.sum())
+    as_often = int((off == off.max()).sum())
+    which = "The most frequent" if as_often == 1 else f"One of the {as_often} most frequent, all as frequent,"
     return (
-        f"The most frequent of {counted(wrong, 'wrong prediction')}: “{labels[true]}” is taken for “{labels[said]}” in "
+        f"{which} of {counted(wrong, 'wrong prediction')}: “{labels[true]}” is taken for “{labels[said]}” in "
         f"{counted(int(off.max()), 'text')}, {percent(int(off.max()) / int(counts[true].sum()))} of those labelled "
         f"“{labels[true]}”."
     )
