@@ -130,7 +130,7 @@ def test_what_is_refused_is_said_and_nothing_is_lost(viewer, live):
     expect(page.locator(".stage .word")).to_have_count(4)
     expect(alert).to_be_hidden()
     expect(before).to_be_hidden()
-    expect(page.get_by_role("status")).to_contain_text("Explained in")
+    expect(page.locator("#ask-state")).to_contain_text("Explained in")
     page.get_by_label("Text to explain").fill("Not bad.")
     expect(before).to_be_visible()
 
@@ -193,7 +193,7 @@ def test_a_narrow_screen(live):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_label("Text to explain").fill(TEXT)
     page.get_by_role("button", name="Explain", exact=True).click()
-    expect(page.get_by_role("status")).to_contain_text("Explained in")
+    expect(page.locator("#ask-state")).to_contain_text("Explained in")
     expect(page.locator("#token-view")).to_be_focused()
     expect(page.locator(".prediction")).to_be_in_viewport()
     expect(page.get_by_label("Layers")).to_be_hidden()

@@ -117,8 +117,8 @@ def test_the_nullity_figure_counts_rows_with_freedom_and_those_at_the_least() ->
         "that."
     )
     assert [list(row) for row in plot.table.rows] == [
-        ["1–8", 6, "66.7 %", 0, 0, 1],
-        ["9–16", 4, "0 %", 6, 6, 7],
+        ["1–8", 6, "66.7 %", 0, "0", 1],
+        ["9–16", 4, "0 %", 6, "6", 7],
     ]
     (line,) = drawn(plot).lines
     np.testing.assert_array_equal(line.get_xydata(), [[0, 0], [5, 0], [11, 6]])
