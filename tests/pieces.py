@@ -37,6 +37,11 @@ def pieces_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A [EOS]", pair="$A [EOS] $B [EOS]", special_tokens=[("[EOS]", 1)]
     )
+    return wrapped(tokenizer)
+
+
+def wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    """A tokenizer with these special tokens, as transformers takes it."""
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="[PAD]",

@@ -1,9 +1,11 @@
 """How well predicted probabilities agree with the true labels, as plain numbers and as a table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss
 
 from identiformer.printable import printable
@@ -56,6 +58,44 @@ def classification_metrics(
         "confusion_matrix": confusion_matrix(truth, predicted, labels=classes).tolist(),
         "labels": [str(name) for name in label_names],
     }
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """How well one label is told; what has nothing to divide by is 0.
+
+    Args:
+        texts: How many have it.
+        predicted: How many are said to.
+        precision, recall, f1: As usual.
+    """
+
+    texts: int
+    predicted: int
+    precision: float
+    recall: float
+    f1: float
+
+
+def label_scores(confusion: ArrayLike) -> list[LabelScores]:
+    """The scores of each label.
+
+    Args:
+        confusion: `[C, C]` counts, a row for a true label, a column for a predicted one.
+    """
+    counts = np.asarray(confusion)
+    return [
+        LabelScores(
+            texts,
+            predicted,
+            hits / max(predicted, 1),
+            hits / max(texts, 1),
+            2 * hits / max(texts + predicted, 1),
+        )
+        for hits, texts, predicted in zip(
+            counts.diagonal().tolist(), counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist(), strict=True
+        )
+    ]
 
 
 def expected_calibration_error(confidences: np.ndarray, correct: np.ndarray, bins: int = BINS) -> float:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from identiformer.evaluation import label_scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -88,16 +91,11 @@ def _metrics(metrics: dict[str, Any]) -> str:
 
 
 def _by_label(scores: dict[str, Any]) -> str:
-    counts = scores["confusion_matrix"]  # a row for a true label, a column for a predicted one
-    rows: list[tuple[object, ...]] = []
-    for i, label in enumerate(scores["labels"][:MOST_LABELS]):
-        hits, true, predicted = counts[i][i], sum(counts[i]), sum(row[i] for row in counts)
-        precision, recall, f1 = (
-            hits / max(predicted, 1),
-            hits / max(true, 1),
-            2 * hits / max(true + predicted, 1),
-        )
-        rows.append((code(label), true, f"{precision:.4f}", f"{recall:.4f}", f"{f1:.4f}"))
+    every = zip(scores["labels"], label_scores(scores["confusion_matrix"]), strict=True)
+    rows = [
+        (code(label), of.texts, f"{of.precision:.4f}", f"{of.recall:.4f}", f"{of.f1:.4f}")
+        for label, of in islice(every, MOST_LABELS)
+    ]
     more = len(scores["labels"]) - len(rows)
     rest = f"\n{more} more labels are in metrics.json.\n" if more else ""
     return f"On the test set, label by label:\n\n{_table(('label', 'texts', 'precision', 'recall', 'F1'), rows)}{rest}"

@@ -13,7 +13,7 @@ import pytest
 
 from identiformer.report.audit_overview import audit_page
 from identiformer.report.document import LARGEST_PAGE
-from identiformer.report.samples import Samples, no_samples
+from identiformer.report.samples import Samples
 from identiformer.report.training_overview import TestPredictions, TrainedOn, training_page
 
 HOSTILE = "<script>window.ran = 1</script>{{ 7 * 7 }}\x00\u202e😀"
@@ -98,6 +98,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     }
 
 
+NO_TEXTS = Samples([], [], (0, 0), "No texts.", "")
 NULLITIES = Counter({(0, 3, 0): 4, (0, 11, 6): 4})
 
 
@@ -106,7 +107,7 @@ def audit_of(samples: Samples | None = None, **changes: Any) -> str:
         "out",
         summary(**changes),
         NULLITIES,
-        samples or no_samples("No texts."),
+        samples or NO_TEXTS,
         {"rows": "pooled", "prove": 0},
     )
 
@@ -136,7 +137,7 @@ def test_an_audit_says_what_was_found() -> None:
 
 def test_the_median_of_directions_is_one_number_and_exact() -> None:
     nullities = Counter({(0, 3, 0): 5, (0, 11, 30): 1, (1, 11, 30): 1, (0, 11, 35): 2})
-    text = audit_page("out", summary(), nullities, no_samples("No texts."), {})
+    text = audit_page("out", summary(), nullities, NO_TEXTS, {})
     said = re.findall(r"can move in (\S+ directions) \(median", Parsed(text).words)
     assert said == ["32.5 directions"] * 2
 
@@ -237,7 +238,7 @@ def training_of(labels: list[str], counts: list[list[int]], pair: str | None = N
             {},
             {},
         ),
-        no_samples("No texts."),
+        NO_TEXTS,
     )
 
 

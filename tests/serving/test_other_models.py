@@ -14,6 +14,7 @@ from architectures import SIZE, VOCABULARY, build
 from identiformer.serving.openapi import openapi
 from identiformer.serving.served_model import ServedModel
 from json_schema import faults
+from pieces import wrapped
 from served import LIMITS, client_of
 
 t: Any = transformers
@@ -26,14 +27,7 @@ def letters() -> PreTrainedTokenizerFast:
     tokenizer: Any = Tokenizer(model({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.post_processor = processors.TemplateProcessing(single="$A [EOS]", special_tokens=[("[EOS]", 1)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        eos_token="[EOS]",
-        unk_token="[UNK]",
-        model_max_length=24,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    return wrapped(tokenizer)
 
 
 def served(model: Any) -> ServedModel:

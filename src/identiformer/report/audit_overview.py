@@ -10,7 +10,6 @@ from typing import Any
 from identiformer.report.audit_figures import audit_plots
 from identiformer.report.document import document, fragment
 from identiformer.report.figures import picture
-from identiformer.report.packing import view_data
 from identiformer.report.samples import Samples
 from identiformer.report.tables import (
     Table,
@@ -83,16 +82,7 @@ def audit_page(
     return document(
         f"Audit of {_short_name(summary['model'])}",
         main,
-        view_data(
-            "audit",
-            summary["model"],
-            samples.labels,
-            samples.explanations,
-            shown_of=samples.shown_of,
-            detailed=samples.detailed,
-        )
-        if samples.explanations
-        else None,
+        samples.view_data("audit", summary["model"]),
         head_note=(
             f"{counted(texts['number'], 'text')} of {summary['source']}; {counted(every['rows'], 'row')} of "
             f"{counted(len(summary['heads']), 'attention head')} of {summary['model']}"
@@ -198,12 +188,17 @@ def _by_head(heads: Sequence[Mapping[str, Any]]) -> Table | None:
     if len(heads) == 1:
         return None
     shown = heads[:_MOST_HEADS]
-    note = (
+    rows = [(f"{h['layer']}.{h['head']}", h) for h in shown]
+    return _table("By head", "layer.head", rows, _first_of(shown, heads))
+
+
+def _first_of(shown: Sequence[Any], every: Sequence[Any]) -> str:
+    """What is said below a table that does not have all rows."""
+    return (
         ""
-        if len(shown) == len(heads)
-        else f"The first {len(shown)} of {len(heads)}; all are in summary.json."
+        if len(shown) == len(every)
+        else f"The first {len(shown)} of {len(every)}; all are in summary.json."
     )
-    return _table("By head", "layer.head", [(f"{h['layer']}.{h['head']}", h) for h in shown], note)
 
 
 def _proof_sentences(proof: Mapping[str, Any] | None) -> list[str]:
@@ -262,9 +257,7 @@ def _proof_table(proof: Mapping[str, Any] | None) -> Table | None:
             for row in shown
         ],
         texts=(3, 7),
-        note=""
-        if len(shown) == len(rows)
-        else f"The first {len(shown)} of {len(rows)}; all are in summary.json.",
+        note=_first_of(shown, rows),
     )
 
 

@@ -16,7 +16,7 @@ from identiformer.explaining.alternatives import AlternativeLimits
 from identiformer.explaining.explanation import Explanation, Layers, explain
 from identiformer.explaining.heads import HeadExplanation
 from identiformer.identifiability import Level, Verdict
-from identiformer.report.packing import bytes_of, packed_explanation
+from identiformer.report.packing import Kind, bytes_of, packed_explanation, view_data
 from identiformer.report.static_view import static_view
 from identiformer.report.tables import counted
 
@@ -66,6 +66,14 @@ class Samples:
     detailed: str
     notes: list[str] = field(default_factory=list)
     static: Markup | None = None
+
+    def view_data(self, kind: Kind, model: str) -> dict[str, Any] | None:
+        """What the token view of a page of this kind reads; `None` where there are no texts."""
+        if not self.explanations:
+            return None
+        return view_data(
+            kind, model, self.labels, self.explanations, shown_of=self.shown_of, detailed=self.detailed
+        )
 
 
 class TextAt(Protocol):
@@ -168,7 +176,7 @@ def explained_samples(
             continue
         it = text_at(place)
         explanation = maker.detailed(it, last)
-        after = packed_explanation(explanation, it.number, it.label)
+        after = _with_heads(before, packed_explanation(explanation)["heads"])
         size += bytes_of(after) - bytes_of(before)
         if size > largest:
             break
@@ -190,8 +198,18 @@ def explained_samples(
     )
 
 
+def _with_heads(packed: dict[str, Any], heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A packed explanation with some of its heads in place of those that it had."""
+    others = {_place(head): head for head in heads}
+    return packed | {"heads": [others.get(_place(head), head) for head in packed["heads"]]}
+
+
+def _place(head: Mapping[str, Any]) -> tuple[int, int, int]:
+    return head["layer"], head["head"], head["row"]
+
+
 class _Maker:
-    """Explains the texts of one report; what a detailed explanation shares with a quick one is computed once."""
+    """Explains the texts of one report."""
 
     def __init__(
         self,
@@ -220,13 +238,8 @@ class _Maker:
         return replace(found, heads=[_with_known_bounds(head) for head in heads])
 
     def detailed(self, it: SampledText, layer: int) -> Explanation:
-        """The same, with bounds and alternatives in one layer."""
-        quick, layer_alone = self.quick(it), self._explain(it, [layer], alternatives=_FARTHEST)
-        detailed = {(head.layer, head.head, head.row): head for head in layer_alone.heads}
-        return replace(
-            quick,
-            heads=[detailed.get((head.layer, head.head, head.row), head) for head in quick.heads],
-        )
+        """The heads of one layer, with bounds and alternatives."""
+        return self._explain(it, [layer], alternatives=_FARTHEST)
 
     def _explain(self, it: SampledText, layers: Layers, **options: Any) -> Explanation:
         return explain(
@@ -275,8 +288,3 @@ def _detailed(rows: int, texts: int) -> str:
         f"Bounds and alternatives were computed for {counted(rows, 'row')}: the last layer’s in the first {where} not "
         "unique."
     )
-
-
-def no_samples(reason: str, labels: Mapping[str, Any] | Sequence[str] = ()) -> Samples:
-    """A report without texts."""
-    return Samples([], list(labels), (0, 0), reason, "")

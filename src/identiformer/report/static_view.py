@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from identiformer.explaining.saying import item_names, row_name, shaded_spans, tops_sentence, verdict_words
 from identiformer.report.document import fragment
+from identiformer.report.tables import counted
 
 if TYPE_CHECKING:
     from identiformer.explaining.explanation import Explanation
@@ -125,7 +126,7 @@ def _shortened(text: str) -> str:
     more = len(text) - _SHOWN_OF_ONE
     if more <= 0:
         return text
-    return f"{text[:_SHOWN_OF_ONE]}… ({more:,} more character{'s' if more > 1 else ''})"
+    return f"{text[:_SHOWN_OF_ONE]}… ({counted(more, 'more character')})"
 
 
 def _probabilities(explanation: Explanation) -> list[tuple[str, str]]:

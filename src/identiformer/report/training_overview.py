@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from identiformer.evaluation import label_scores
 from identiformer.report.document import document, fragment
 from identiformer.report.figures import Plot, picture
 from identiformer.report.lengths_figure import lengths_plot
-from identiformer.report.packing import view_data
 from identiformer.report.samples import Samples
 from identiformer.report.tables import Table, counted, percent, settings_table
 from identiformer.report.training_figures import curve_plot, reliability_plot
@@ -133,16 +133,7 @@ def training_page(
     return document(
         f"{name}: a text classifier",
         main,
-        view_data(
-            "training",
-            name,
-            samples.labels,
-            samples.explanations,
-            shown_of=samples.shown_of,
-            detailed=samples.detailed,
-        )
-        if samples.explanations
-        else None,
+        samples.view_data("training", name),
         head_note=(
             f"{counted(len(labels), 'label')}; trained on {counted(examples['train'], 'text')} of "
             f"{trained_on.source}, tested on {examples['test']:,} others"
@@ -241,12 +232,9 @@ def _confused(counts: NDArray[np.int64], labels: Sequence[str]) -> Table | None:
 
 def _by_label(counts: NDArray[np.int64], labels: Sequence[str]) -> Table:
     rows: list[tuple[float, list[str | int]]] = []
-    for i, label in enumerate(labels):
-        hits, true, said = int(counts[i, i]), int(counts[i].sum()), int(counts[:, i].sum())
-        f1 = 2 * hits / max(true + said, 1)
-        rows.append(
-            (f1, [label, true, said, *(f"{s:.3f}" for s in (hits / max(said, 1), hits / max(true, 1), f1))])
-        )
+    for label, of in zip(labels, label_scores(counts), strict=True):
+        measures = (f"{measure:.3f}" for measure in (of.precision, of.recall, of.f1))
+        rows.append((of.f1, [label, of.texts, of.predicted, *measures]))
     note = ""
     if len(rows) > _MOST_LABELS:
         rows = sorted(rows, key=lambda row: row[0])[:_MOST_LABELS]
