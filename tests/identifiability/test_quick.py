@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from identiformer.identifiability import AttentionHead, Level, effective_attention
+from identiformer.identifiability import AttentionHead, Level, effective_attention, quick_rows
 from identiformer.identifiability.certificate import certify_levels
 from identiformer.identifiability.directions import directions
 from identiformer.identifiability.effective import project_weights
@@ -102,6 +102,34 @@ def heads(draw_from):
 @given(heads())
 def test_any_head(head):
     same(head)
+
+
+@many
+@given(heads())
+def test_any_head_by_tables(head):
+    """What many rows of large heads go through."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("identiformer.identifiability.quick_rows._TABLED", 1)
+        patch.setattr("identiformer.identifiability.quick_rows._LARGE", 1)
+        patch.setattr("identiformer.identifiability.quick_rows._ROWS_AT_ONCE", 2)
+        same(head)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_many_rows_of_large_heads(dtype, monkeypatch):
+    head = ordinary(1, 37, 83, d_k=33, d_v=33, d_e=37, dtype=dtype)
+    same(head)
+    # Hardly any row needs all eigenvalues, or a Z of its own.
+    spectra, alone = [], []
+    every, single = quick_rows.eigenvalues, quick_rows.by_tangents
+    monkeypatch.setattr(quick_rows, "eigenvalues", lambda some: spectra.append(len(some)) or every(some))
+    monkeypatch.setattr(
+        quick_rows, "by_tangents", lambda heads, share: alone.append(len(share)) or single(heads, share)
+    )
+    certify_levels(head, [Level.GENERATABLE])
+    rows = head.weights.shape[:-1].numel()
+    assert sum(spectra) < 0.3 * rows
+    assert sum(alone) < 0.1 * rows
 
 
 @pytest.fixture

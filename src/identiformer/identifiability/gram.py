@@ -35,6 +35,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from identiformer.identifiability.least_eigenvalue import least_eigenvalue
 from identiformer.identifiability.linalg import cholesky, triangle
 
 UNIT = torch.finfo(torch.float64).eps / 2
@@ -107,14 +108,27 @@ def bounded(product: Float[Tensor, "*batch s s"], terms: int, times: float = 1.0
     return Gram(product, mass, room)
 
 
-def exceeds(of: Gram, threshold: Float[Tensor, "*#batch"]) -> Bool[Tensor, "*batch"]:
-    """Whether all eigenvalues are proven to exceed a threshold, by a Cholesky factorisation."""
+def shifted_factor(
+    of: Gram, threshold: Float[Tensor, "*#batch"]
+) -> tuple[Float[Tensor, "*batch s s"], Float[Tensor, "*batch"], Bool[Tensor, "*batch"]]:
+    r"""The Cholesky factor of $G - t I$, $t$, and whether all eigenvalues are proven to exceed `threshold` by it.
+
+    $t$ is `threshold` and `room`. The factor is of no use where nothing is proven.
+    """
     shift = threshold + of.room
     # Infinity must not reach the factorisation; no eigenvalue exceeds the trace.
     possible = shift < of.mass
-    shifted = of.matrix.expand(*possible.shape, of.size, of.size).clone()
-    shifted.diagonal(dim1=-2, dim2=-1).sub_(shift.where(possible, 0.0)[..., None])
-    return cholesky(shifted)[1] & possible
+    shift = shift.where(possible, 0.0)
+    # In the order in which factorisations want it: they would copy it otherwise, and it is symmetric.
+    shifted = of.matrix.mT.expand(*possible.shape, of.size, of.size).clone().mT
+    shifted.diagonal(dim1=-2, dim2=-1).sub_(shift[..., None])
+    factor, definite = cholesky(shifted)
+    return factor, shift, definite & possible
+
+
+def exceeds(of: Gram, threshold: Float[Tensor, "*#batch"]) -> Bool[Tensor, "*batch"]:
+    """Whether all eigenvalues are proven to exceed a threshold, by a Cholesky factorisation."""
+    return shifted_factor(of, threshold)[2]
 
 
 def full_rank(of: Gram, cutoff: Float[Tensor, "*#batch"]) -> Bool[Tensor, "*batch"]:
@@ -146,7 +160,7 @@ def count(
     """
     size = squares.shape[-1]
     most = dimension.clamp(max=size)
-    above = (cutoff * (1 + _SLACK + stretch) + shift + blur).square() + room
+    above = _above(cutoff, shift, stretch, blur) + room
     below = (cutoff * (1 - _SLACK - stretch) - shift - blur).clamp(min=0.0).square() - room
     place = torch.arange(size, device=squares.device)
     structural = place < (size - most)[..., None]
@@ -155,10 +169,59 @@ def count(
     rank = high.sum(dim=-1)
     first = (size - most).clamp(max=size - 1)
     square = squares.expand(*rank.shape, size).gather(-1, first.expand(rank.shape)[..., None])[..., 0]
+    accurate = _accurate(square, scale, room, shift, stretch)
+    least = square.clamp(min=0.0).sqrt()
+    return Count(rank, least, clear & ((rank < dimension) | (dimension == 0) | accurate))
+
+
+def count_full(
+    of: Gram,
+    dimension: Int[Tensor, "*#batch"],
+    scale: Float[Tensor, "*#batch"],
+    cutoff: Float[Tensor, "*#batch"],
+    shift: Float[Tensor, "*#batch"] | float = 0.0,
+    stretch: Float[Tensor, "*#batch"] | float = 0.0,
+    blur: Float[Tensor, "*#batch"] | float = 0.0,
+) -> Count:
+    """[`count`][] for matrices all of whose eigenvalues are above the cutoff, without computing them.
+
+    A factorisation proves it, and the least eigenvalue follows from its factor. `known` nowhere else. Where there are
+    fewer eigenvalues than `dimension`, and never are there more, the least is of no interest, and 0.
+    """
+    factor, moved, proven = shifted_factor(of, _above(cutoff, shift, stretch, blur))
+    short = (dimension > of.size).expand(proven.shape)
+    rank = dimension.clamp(max=of.size).expand(proven.shape)
+    if bool(short.all()):
+        return Count(rank, torch.zeros_like(of.mass), proven)
+    if not bool(proven.all()):
+        factor = factor.where(proven[..., None, None], torch.eye(of.size).to(factor))
+    found = least_eigenvalue(factor)
+    square = found.value + moved
+    accurate = found.converged & _accurate(square, scale, of.room, shift, stretch)
+    return Count(rank, square.sqrt().masked_fill(short, 0.0), proven & (short | accurate))
+
+
+def _above(
+    cutoff: Float[Tensor, "*#batch"],
+    shift: Float[Tensor, "*#batch"] | float,
+    stretch: Float[Tensor, "*#batch"] | float,
+    blur: Float[Tensor, "*#batch"] | float,
+) -> Float[Tensor, "*#batch"]:
+    """The square that a singular value has to exceed, `room` aside."""
+    return (cutoff * (1 + _SLACK + stretch) + shift + blur).square()
+
+
+def _accurate(
+    square: Float[Tensor, "*batch"],
+    scale: Float[Tensor, "*#batch"],
+    room: Float[Tensor, "*#batch"],
+    shift: Float[Tensor, "*#batch"] | float,
+    stretch: Float[Tensor, "*#batch"] | float,
+) -> Bool[Tensor, "*batch"]:
+    """Whether the root of a square is accurate enough for a margin."""
     least = square.clamp(min=0.0).sqrt()
     error = _TYPICAL * (0.5 * room / square + shift / least + stretch)
-    accurate = error < torch.maximum(least.new_tensor(_ACCURACY), (_FLOOR * scale / least).clamp(max=1e-3))
-    return Count(rank, least, clear & ((rank < dimension) | (dimension == 0) | accurate))
+    return error < torch.maximum(least.new_tensor(_ACCURACY), (_FLOOR * scale / least).clamp(max=1e-3))
 
 
 def greatest(squares: Float[Tensor, "*batch s"]) -> Float[Tensor, "*batch"]:

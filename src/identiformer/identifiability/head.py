@@ -337,13 +337,17 @@ def _check_shapes(given: dict[str, Tensor], scaling: float | Tensor) -> torch.Si
 
 
 def _check_finite(name: str, tensor: Tensor) -> None:
-    finite = tensor.abs() <= _LARGEST
-    if not bool(finite.all()):
-        where = tuple(int(i) for i in (~finite).nonzero()[0])
-        raise InputError(
-            f"{name} has shape {_shape(tensor)} and holds {float(tensor[where])} at {where}: "
-            "only what is not visible may hold NaN, infinity, or numbers beyond 1e75"
-        )
+    # Both ends in one pass over the memory: NaN is an end wherever there is one. What is at fault is looked for later.
+    if tensor.numel() == 0:
+        return
+    least, largest = tensor.aminmax()
+    if bool((least >= -_LARGEST) & (largest <= _LARGEST)):
+        return
+    where = tuple(int(i) for i in (~(tensor.abs() <= _LARGEST)).nonzero()[0])
+    raise InputError(
+        f"{name} has shape {_shape(tensor)} and holds {float(tensor[where])} at {where}: "
+        "only what is not visible may hold NaN, infinity, or numbers beyond 1e75"
+    )
 
 
 def _compact(tensor: Tensor, own: int) -> Tensor:

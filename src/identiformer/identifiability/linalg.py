@@ -75,6 +75,19 @@ def eigenvalues(matrix: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d"
     return torch.linalg.eigvalsh(matrix)
 
 
+def eigenpairs(
+    matrix: Float[Tensor, "*batch d d"],
+) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d d"]]:
+    """The eigenvalues of a symmetric matrix in ascending order, and their vectors as columns."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return values, vectors
+
+
+def orthonormal(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n m"]:
+    """An orthonormal basis of the columns, no more than there are rows."""
+    return torch.linalg.qr(matrix).Q
+
+
 def cholesky(
     matrix: Float[Tensor, "*batch d d"],
 ) -> tuple[Float[Tensor, "*batch d d"], Bool[Tensor, "*batch"]]:
@@ -88,6 +101,13 @@ def solve_lower(
 ) -> Float[Tensor, "*batch d k"]:
     r"""$X$ with $L X = B$."""
     return torch.linalg.solve_triangular(lower, right, upper=False)
+
+
+def solve_upper(
+    upper: Float[Tensor, "*#batch d d"], right: Float[Tensor, "*#batch d k"]
+) -> Float[Tensor, "*batch d k"]:
+    r"""$X$ with $R X = B$."""
+    return torch.linalg.solve_triangular(upper, right, upper=True)
 
 
 def solve_factored(

@@ -1,21 +1,20 @@
 r"""The quick path: what Gram matrices settle about `generatable`, row by row.
 
-With coordinates $X$ of the keys (orthonormal over the tokens, see [`QuickKeys`][]), the directions of a row are the
-columns of $Z = \mathrm{diag}(a) (X - 1 a^\top X)$. For $Z^\top Z = L L^\top$, $Z L^{-\top}$ is an orthonormal basis,
-and the singular values of
+The directions of a row are the columns of $Z$ (`row_products.py`). For $Z^\top Z = L L^\top$, $Z L^{-\top}$ is an
+orthonormal basis, and the singular values of
 
 $$F = L^{-1} Z^\top W$$
 
-are those of $T^\top U$. Their squares are the eigenvalues of $F F^\top$, of the size of the keys.
+are those of $T^\top U$. Their squares are the eigenvalues of $F F^\top$, of the size of the keys. Most rows have full
+rank, which a Cholesky factorisation of $F F^\top$ proves, and of these only the least eigenvalue is wanted.
 
-**Rounding.** Let $t$ be the number of tokens, $p$ that of keys' columns, $u$ the unit roundoff, and
-$\zeta = 1 / \|L^{-1}\|_F$, which $\sigma_{\min}(Z)$ exceeds.
+**Rounding.** Let $p$ be the number of keys' columns, $u$ the unit roundoff, and $\zeta$ a lower bound of
+$\sigma_{\min}(Z)$: that of the row's weights, or $1 / \|L^{-1}\|_F$ where that is not enough.
 
-- $Z$ is computed from the heaviest token, $X - 1 x_0$, where nothing cancels: with $\|x_j\| \le 1$, off by $\delta$ at
-  most, $\|\Delta Z\|_F \le 4 ((t + 6) u + \delta) (1 - a_0)$. It turns the space by an angle of at most
-  $\|\Delta Z\| / \zeta$, which moves a singular value by at most that angle times $\sqrt 2 \sigma_{\max}(T)$.
-- $Z^\top W$ is off by at most $\gamma_t \|Z\|_F \|W\|_F$; inverting $L$ and multiplying by it adds
-  $2 \gamma_p \|L\|_F \|F\|_F$, $\|L\|_F = \|Z\|_F$. Over $\zeta$, both move singular values by at most that.
+- $Z$ is off by `moved`. It turns the space by an angle of at most $\|\Delta Z\| / \zeta$, which moves a singular
+  value by at most that angle times $\sqrt 2 \sigma_{\max}(T)$.
+- $Z^\top W$ is off by `lost`; solving with $L$ adds $2 \gamma_p \|L\|_F \|F\|_F$, $\|L\|_F = \|Z\|_F$. Over
+  $\zeta$, both move singular values by at most that.
 - $Z^\top Z$ and its factor: all singular values change by the same small share, `room` $/ 2 \zeta^2$.
 - $F F^\top$ and its eigenvalues: the `room` of that Gram matrix, which is what counts for small margins. Where it is
   too much, the singular values of $F$ itself are computed.
@@ -32,7 +31,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from identiformer.identifiability.findings import LevelFinding
-from identiformer.identifiability.gram import UNIT, Count, count, gram
+from identiformer.identifiability.gram import UNIT, Count, count, count_full, gram
 from identiformer.identifiability.linalg import (
     cholesky,
     eigenvalues,
@@ -42,43 +41,26 @@ from identiformer.identifiability.linalg import (
     square_norm,
 )
 from identiformer.identifiability.pieces import at_once
+from identiformer.identifiability.row_products import HeadsOfRows, RowProducts, by_tables, by_tangents
 
 # The share by which the factor of Z may change singular values, at most: as long as its square does not count.
 _STRETCH = 1e-4
+# Up to which share the bound of the weights is good enough for all digits of a margin.
+_EASY = 1e-6
 # Numbers of Z at once: what stays in the cache.
-_NUMBERS_AT_ONCE = 2**17
+_NUMBERS_AT_ONCE = 2**18
+# From so many rows of a head on, tables of its tokens pay.
+_TABLED = 16
+# Rows for which a table is used at once.
+_ROWS_AT_ONCE = 128
+# From this size on, the least eigenvalue with its proof takes less time than all of them.
+_LARGE = 32
 
 
-class HeadsOfRows(NamedTuple):
-    r"""What rows need to know of their heads.
+class _Found(NamedTuple):
+    """`counts`, and where they mean anything: `usable`, the factor of Z is good enough."""
 
-    - `reduced`: `[H, n, r]`, $W$, and `mass`, `[H]`, $\|W\|_F^2$.
-    - `coordinates`: `[H, p, n]`, $X^\top$, and `noise`, `[H]`, by how much one token's may be off.
-    - `greatest`, `cutoff`: `[H]`, $\sigma_{\max}(T)$, and the cutoff for $\sigma(T^\top U)$.
-    """
-
-    reduced: Float[Tensor, "H n r"]
-    mass: Float[Tensor, " H"]
-    coordinates: Float[Tensor, "H p n"]
-    noise: Float[Tensor, " H"]
-    greatest: Float[Tensor, " H"]
-    cutoff: Float[Tensor, " H"]
-
-    def at(self, index: slice | Tensor) -> HeadsOfRows:
-        """Some of the heads."""
-        return HeadsOfRows(*(tensor[index] for tensor in self))
-
-
-class Squares(NamedTuple):
-    r"""The squares of the singular values of $F$, ascending, and the bounds of their errors that [`count`][] takes.
-
-    `usable`: the factor of $Z$ is good enough; if it is not, nothing else has a meaning.
-    """
-
-    squares: Float[Tensor, "H R s"]
-    room: Float[Tensor, "H R"]
-    shift: Float[Tensor, "H R"]
-    stretch: Float[Tensor, "H R"]
+    counts: Count
     usable: Bool[Tensor, "H R"]
 
 
@@ -89,80 +71,140 @@ def quick_rows(
 
     **Arguments:** `weights`: positive ones, for every token that is visible; `eps`: of the model's dtype.
     """
-    squares = _in_pieces(heads, weights, squared=True)
-    found = _count(heads, squares, eps)
-    finding, known = _finding(heads, found), found.known & squares.usable
-    rest = (squares.usable & ~known).nonzero(as_tuple=True)
+    share = weights / weights.sum(dim=-1, keepdim=True)
+    if share.shape[1] >= _TABLED:
+        found = _tabled(heads, share, eps)
+        found = _again(heads, share, eps, found, ~found.counts.known, squared=True)
+    else:
+        found = _in_pieces(heads, share, eps, squared=True)
+    found = _again(heads, share, eps, found, found.usable & ~found.counts.known, squared=False)
+    dimension = torch.full_like(found.counts.rank, heads.coordinates.shape[-2])
+    finding = LevelFinding(dimension, dimension - found.counts.rank, found.counts.least)
+    return finding, found.counts.known
+
+
+def _again(
+    heads: HeadsOfRows,
+    share: Float[Tensor, "H R n"],
+    eps: float,
+    found: _Found,
+    open_ones: Bool[Tensor, "H R"],
+    squared: bool,
+) -> _Found:
+    """`found`, with some rows computed from tangents of their own."""
+    rest = open_ones.nonzero(as_tuple=True)
     each = at_once(heads.reduced[0].numel() + heads.coordinates[0].numel())
-    for head, row in zip(split(rest[0], each), split(rest[1], each), strict=True):
-        if len(row):
-            some = heads.at(head)
-            squares = _in_pieces(some, weights[head, row][:, None], squared=False)
-            found = _count(some, squares, eps)
-            finding = finding.put((head, row), _finding(some, found).map(lambda tensor: tensor[:, 0]))
-            known = known.index_put((head, row), (found.known & squares.usable)[:, 0])
-    return finding, known
+    for place in zip(*(split(index, each) for index in rest), strict=True):
+        if len(place[0]) == 0:
+            continue
+        some = _in_pieces(heads.at(place[0]), share[place][:, None], eps, squared)
+        counts = Count(
+            *(old.index_put(place, new[:, 0]) for old, new in zip(found.counts, some.counts, strict=True))
+        )
+        found = _Found(counts, found.usable.index_put(place, some.usable[:, 0]))
+    return found
 
 
-def _finding(heads: HeadsOfRows, found: Count) -> LevelFinding:
-    dimension = torch.full_like(found.rank, heads.coordinates.shape[-2])
-    return LevelFinding(dimension, dimension - found.rank, found.least)
+def _tabled(heads: HeadsOfRows, share: Float[Tensor, "H R n"], eps: float) -> _Found:
+    size, width = heads.coordinates.shape[-2], heads.reduced.shape[-1]
+    step = max(_NUMBERS_AT_ONCE // (size * (size + width)), 1)
+    lines: list[_Found] = []
+    for i in range(len(share)):
+        some, line = heads.at(slice(i, i + 1)), list[_Found]()
+        for j in range(0, share.shape[1], _ROWS_AT_ONCE):
+            products = by_tables(some, share[i : i + 1, j : j + _ROWS_AT_ONCE])
+            starts = range(0, products.mass.shape[1], step)
+            line += [_settle(some, products.rows(slice(start, start + step)), eps) for start in starts]
+        lines.append(_joined(line, dim=1))
+    return _joined(lines, dim=0)
 
 
-def _count(heads: HeadsOfRows, found: Squares, eps: float) -> Count:
-    rows = found.room.shape
-    scale = heads.greatest[:, None].expand(rows)
-    dimension = torch.full(rows, heads.coordinates.shape[-2], device=scale.device)
-    # The basis of the exact path is accurate to a tenth of the model's precision.
-    blur = 0.1 * eps * scale
-    cutoff = heads.cutoff[:, None].expand(rows)
-    return count(found.squares, dimension, scale, cutoff, found.room, found.shift, found.stretch, blur)
-
-
-def _in_pieces(heads: HeadsOfRows, weights: Float[Tensor, "H R n"], squared: bool) -> Squares:
-    amount, rows, tokens = weights.shape
+def _in_pieces(heads: HeadsOfRows, share: Float[Tensor, "H R n"], eps: float, squared: bool) -> _Found:
+    amount, rows, tokens = share.shape
     few = max(_NUMBERS_AT_ONCE // (heads.coordinates.shape[-2] * tokens), 1)
     step = min(rows, few)
     width = max(few // step, 1)
-    lines: list[Squares] = []
+    lines: list[_Found] = []
     for i in range(0, amount, width):
         some = heads.at(slice(i, i + width))
-        line = [_squares(some, weights[i : i + width, j : j + step], squared) for j in range(0, rows, step)]
-        lines.append(Squares(*(torch.cat(part, dim=1) for part in zip(*line, strict=True))))
-    return Squares(*(torch.cat(part) for part in zip(*lines, strict=True)))
+        line = [
+            _settle(some, by_tangents(some, share[i : i + width, j : j + step]), eps, squared)
+            for j in range(0, rows, step)
+        ]
+        lines.append(_joined(line, dim=1))
+    return _joined(lines, dim=0)
 
 
-def _squares(heads: HeadsOfRows, weights: Float[Tensor, "H R n"], squared: bool) -> Squares:
+def _joined(parts: list[_Found], dim: int) -> _Found:
+    counts = Count(*(torch.cat(part, dim=dim) for part in zip(*(one.counts for one in parts), strict=True)))
+    return _Found(counts, torch.cat([one.usable for one in parts], dim=dim))
+
+
+def _settle(heads: HeadsOfRows, rows: RowProducts, eps: float, squared: bool = True) -> _Found:
     r"""`squared`: by the eigenvalues of $F F^\top$, or by the singular values of $F$."""
-    amount, rows, tokens = weights.shape
-    share = weights / weights.sum(dim=-1, keepdim=True)
-    coordinates = heads.coordinates
-    size = coordinates.shape[-2]
-    first, heaviest = share.max(dim=-1)
-    # [H, R, p, n] from here on: the transpose of Z.
-    origin = coordinates.gather(-1, heaviest[:, None, :].expand(-1, size, -1)).mT.contiguous()
-    moves = (coordinates[:, None] - origin[..., None]).mul_(share[..., None, :])
-    tangents = moves.sub_(moves.sum(dim=-1, keepdim=True) * share[..., None, :])
-    of = gram(tangents)
-    factor, definite = cholesky(of.matrix)
-    inverse = solve_lower(factor, torch.eye(size).to(factor).expand_as(factor))
-    per_zeta = square_norm(inverse).sqrt()
-    stretch = 0.5 * of.room * per_zeta.square()
+    size = rows.matrix.shape[-1]
+    factor, definite = cholesky(rows.matrix)
+    per_zeta = _per_zeta(rows, factor, _EASY if squared else 0.0)
+    stretch = 0.5 * rows.room * per_zeta.square()
     usable = definite & (stretch < _STRETCH)
     if not bool(usable.all()):
-        inverse = inverse.where(usable[..., None, None], 0.0)
-    # One product for all rows of a head.
-    seen = (tangents.reshape(amount, rows * size, tokens) @ heads.reduced).view(amount, rows, size, -1)
-    responses = inverse @ seen
-
-    error = (tokens + 6) * UNIT + heads.noise[:, None]
-    turned = 8 * error * ((1 - first).clamp(min=0.0) + UNIT) * heads.greatest[:, None]
+        factor = factor.where(usable[..., None, None], torch.eye(size).to(factor))
+    responses = solve_lower(factor, rows.seen)
     response = square_norm(responses).sqrt()
-    product = (tokens * heads.mass.sqrt())[:, None] + 2 * size * response
-    shift = (turned + UNIT * of.mass.sqrt() * product) * per_zeta
-    if squared:
-        small = gram(responses)
-        return Squares(eigenvalues(small.matrix), small.room, shift, stretch, usable)
-    singular = singular_values(responses).flip(-1)
-    added = (size + responses.shape[-1]) * UNIT * response
-    return Squares(singular.square(), torch.zeros_like(shift), shift + added, stretch, usable)
+    turned = 2 * rows.moved * heads.greatest[:, None]
+    shift = (turned + rows.lost + 2 * size * UNIT * rows.mass.sqrt() * response) * per_zeta
+    counts = _count(heads, responses, shift, stretch, eps, squared)
+    return _Found(counts._replace(known=counts.known & usable), usable)
+
+
+def _per_zeta(rows: RowProducts, factor: Float[Tensor, "H R p p"], enough: float) -> Float[Tensor, "H R"]:
+    r"""$1 / \zeta$, from the weights where that keeps `stretch` below `enough`."""
+    floor = rows.least - rows.room
+    easy = 0.5 * rows.room < enough * floor
+    bound = floor.where(easy, 1.0).rsqrt()
+    if bool(easy.all()):
+        return bound
+    some = factor[~easy]
+    inverse = solve_lower(some, torch.eye(some.shape[-1]).to(some).expand_as(some))
+    return bound.masked_scatter(~easy, square_norm(inverse).sqrt())
+
+
+def _count(
+    heads: HeadsOfRows,
+    responses: Float[Tensor, "H R p r"],
+    shift: Float[Tensor, "H R"],
+    stretch: Float[Tensor, "H R"],
+    eps: float,
+    squared: bool,
+) -> Count:
+    size, width = responses.shape[-2:]
+    scale = heads.greatest[:, None].expand(shift.shape)
+    dimension = torch.full(shift.shape, size, device=shift.device)
+    # The basis of the exact path is accurate to a tenth of the model's precision.
+    blur = 0.1 * eps * scale
+    cutoff = heads.cutoff[:, None].expand(shift.shape)
+    if not squared:
+        singular = singular_values(responses).flip(-1)
+        shift = shift + (size + width) * UNIT * square_norm(responses).sqrt()
+        return count(
+            singular.square(), dimension, scale, cutoff, torch.zeros_like(shift), shift, stretch, blur
+        )
+    small = gram(responses)
+    # With many more columns than rows, the least singular values lie too close together.
+    if small.size < _LARGE or width > size + size // 16:
+        return count(eigenvalues(small.matrix), dimension, scale, cutoff, small.room, shift, stretch, blur)
+    found = count_full(small, dimension, scale, cutoff, shift, stretch, blur)
+    rest = ~found.known
+    if not bool(rest.any()):
+        return found
+    more = count(
+        eigenvalues(small.matrix[rest]),
+        dimension[rest],
+        scale[rest],
+        cutoff[rest],
+        small.room[rest],
+        shift[rest],
+        stretch[rest],
+        blur[rest],
+    )
+    return Count(*(old.masked_scatter(rest, new) for old, new in zip(found, more, strict=True)))

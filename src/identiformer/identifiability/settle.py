@@ -17,7 +17,8 @@ from identiformer.identifiability.linalg import runs, split
 from identiformer.identifiability.pieces import at_once
 from identiformer.identifiability.quick import head_grams, space_grams
 from identiformer.identifiability.quick_keys import QuickKeys, quick_carried, quick_keys
-from identiformer.identifiability.quick_rows import HeadsOfRows, quick_rows
+from identiformer.identifiability.quick_rows import quick_rows
+from identiformer.identifiability.row_products import HeadsOfRows
 from identiformer.identifiability.ties import tied_tokens
 
 # From here on, products with weights stay normal numbers.
