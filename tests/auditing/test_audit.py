@@ -16,6 +16,7 @@ from identiformer.auditing import AuditSettings, audit
 from identiformer.capturing import capture
 from identiformer.errors import InputError
 from identiformer.identifiability import Verdict, certify, top_is_certain, weight_intervals
+from identiformer.reading import ChosenColumns
 from small import TEXTS, small_classifier
 
 LONG = "The food was good, but the waiter was rude. Not good. We waited and waited; nobody came."
@@ -165,6 +166,24 @@ def test_all_rows_of_some_heads_of_the_first_texts(model: Path, source: Path, tm
     ]
     assert {(row["layer"], row["head"]) for row in table} == {(1, 2)}
     assert any("first 2" in sentence for sentence in said)
+
+
+def test_the_page_has_the_command_with_what_was_read(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.csv").write_text("news,label\ngood film,a\n,a\nbad film,b\n", encoding="utf-8")
+    audit(
+        str(model),
+        str(folder),
+        tmp_path / "audit",
+        AuditSettings(limit=2),
+        split="valid",
+        columns=ChosenColumns(text="news"),
+        on_bad_row="skip",
+    )
+    page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
+    assert "--output audit --limit 2 --split valid --text-column news --on-bad-row skip" in page
 
 
 def test_padding_on_the_left_moves_no_place(source: Path, tmp_path: Path) -> None:

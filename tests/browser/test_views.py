@@ -215,6 +215,12 @@ def test_the_map_shows_and_chooses_heads(viewer):
     expect(page.get_by_label("Head", exact=True)).to_have_value("2")
 
 
+def test_one_head_needs_no_map(viewer):
+    page = viewer(page_of(text_of(["one", "two"], [head([0.5, 0.5])])))
+    expect(page.locator(".caption")).to_contain_text("layer 0, head 0")
+    assert page.locator(".map").inner_text() == ""
+
+
 def test_numbers_sort(viewer):
     page = viewer(page_of(text_of(["b", "a", "c"], [head([0.2, 0.5, 0.3])])))
     words = page.locator(".numbers tbody th")

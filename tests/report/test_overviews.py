@@ -108,6 +108,7 @@ def audit_of(samples: Samples | None = None, **changes: Any) -> str:
         summary(**changes),
         NULLITIES,
         samples or NO_TEXTS,
+        {"rows": "pooled", "limit": 4, "prove": 0, "split": None, "text_column": "news"},
         {"rows": "pooled", "prove": 0},
     )
 
@@ -125,7 +126,10 @@ def test_an_audit_says_what_was_found() -> None:
         "50 % of the rows are unique on the simplex. The weights of the others can move in 6 directions (median)"
     ) in page.words
     assert "In 75 % of the rows the most attended token is certain" in page.words
-    assert "identiformer audit some/where/model texts.csv --output out --limit 4" in page.words
+    assert (
+        "identiformer audit some/where/model texts.csv --output out --limit 4 --text-column news"
+        in page.words
+    )
     by_length = next(rows for caption, rows in page.tables.items() if caption.startswith("By the tokens"))
     assert by_length[1][:4] == ["1–8", "4", "100 %", "100 %"]
     assert by_length[2][:4] == ["9–16", "4", "0 %", "0 %"]
@@ -137,7 +141,7 @@ def test_an_audit_says_what_was_found() -> None:
 
 def test_the_median_of_directions_is_one_number_and_exact() -> None:
     nullities = Counter({(0, 3, 0): 5, (0, 11, 30): 1, (1, 11, 30): 1, (0, 11, 35): 2})
-    text = audit_page("out", summary(), nullities, NO_TEXTS, {})
+    text = audit_page("out", summary(), nullities, NO_TEXTS, {}, {})
     said = re.findall(r"can move in (\S+ directions) \(median", Parsed(text).words)
     assert said == ["32.5 directions"] * 2
 

@@ -120,14 +120,15 @@ def audit(
                 result["proof"], tried = run.proof(parts, progress)
             done += tried
         samples = run.samples(done, progress)
+        reading = {"split": split, "text_column": columns.text, "text_pair_column": columns.text_pair}
+        options = {**settings.to_dict(), **reading, "on_bad_row": on_bad_row}
+        defaults = {**AuditSettings().to_dict(), "on_bad_row": "error"}
         folder.result.mkdir()
         parts.join(folder.result / HEADS)
         write_png(audit_plots(result, summary.nullities), folder.result / FIGURES)
         write_json(folder.result / SUMMARY, result)
         with whole_file(folder.result / REPORT) as report:
-            report.write(
-                audit_page(output.name, result, summary.nullities, samples, AuditSettings().to_dict())
-            )
+            report.write(audit_page(output.name, result, summary.nullities, samples, options, defaults))
         folder.finish()
     return result
 

@@ -41,6 +41,14 @@ def check_groups(groups: Int[Tensor, " n"], tokens: int) -> int:
     return int(groups.max()) + 1
 
 
+def equal_up_to(greatest: float, eps: float) -> float:
+    r"""By how much weights of a row may differ that count as equal: less than the model can tell.
+
+    **Arguments:** `greatest`: the greatest of them; `eps`: of the model's dtype.
+    """
+    return max(_SAME, eps * greatest)
+
+
 class Asked:
     """The tokens, or groups of tokens, of one row.
 
@@ -72,7 +80,7 @@ class Asked:
             members = groups.cpu().numpy()[polytope.visible] == self.numbers[:, None]
             self.totals = members.astype(np.float64)
         self._device = head.weights.device
-        self._room = max(_SAME, head.eps * float(self.of(polytope.weights).max(initial=0.0)))
+        self._room = equal_up_to(float(self.of(polytope.weights).max(initial=0.0)), head.eps)
 
     def of(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights asked about, in rows of weights of the visible tokens: `[..., g]`."""

@@ -32,6 +32,7 @@ def audit_page(
     summary: Mapping[str, Any],
     nullities: Counter[tuple[int, int, int]],
     samples: Samples,
+    options: Mapping[str, Any],
     defaults: Mapping[str, Any],
 ) -> str:
     """The HTML document of an audit.
@@ -41,7 +42,8 @@ def audit_page(
         summary: The contents of summary.json.
         nullities: How many rows of a layer that see so many tokens have such a nullity on the simplex.
         samples: The texts that it shows.
-        defaults: The settings of an audit, where none are given.
+        options: All options of the command that makes this audit again.
+        defaults: The options of an audit, where none are given.
     """
     texts, every = summary["texts"], summary["all"]
     pictures = [picture(plot) for plot in audit_plots(summary, nullities)]
@@ -73,9 +75,7 @@ def audit_page(
         proof_table=_proof_table(proof),
         refused=_refused(summary["refused"]),
         notes=notes,
-        command=command_line(
-            "audit", [summary["model"], summary["source"]], name, summary["settings"], defaults
-        ),
+        command=command_line("audit", [summary["model"], summary["source"]], name, options, defaults),
         settings=settings_table(summary["settings"]),
         samples=samples,
     )

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from markupsafe import Markup
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -16,6 +17,7 @@ from identiformer.explaining.alternatives import AlternativeLimits
 from identiformer.explaining.explanation import Explanation, Layers, explain
 from identiformer.explaining.heads import HeadExplanation
 from identiformer.identifiability import Level, Verdict
+from identiformer.identifiability.asked import equal_up_to
 from identiformer.report.packing import Kind, bytes_of, packed_explanation, view_data
 from identiformer.report.static_view import static_view
 from identiformer.report.tables import counted
@@ -221,6 +223,7 @@ class _Maker:
         self._model, self._tokenizer = model, tokenizer
         self._layers: Layers = layers
         self._heads = heads
+        self._eps = torch.finfo(model.dtype).eps
         self._rows: Any = "pooled"
 
     def quick(self, it: SampledText) -> Explanation:
@@ -235,7 +238,7 @@ class _Maker:
         # The view opens with the first: of the last layer, the one nearest to what the model says.
         last = max(head.layer for head in found.heads)
         heads = sorted(found.heads, key=lambda head: head.layer != last)
-        return replace(found, heads=[_with_known_bounds(head) for head in heads])
+        return replace(found, heads=[_with_known_bounds(head, self._eps) for head in heads])
 
     def detailed(self, it: SampledText, layer: int) -> Explanation:
         """The heads of one layer, with bounds and alternatives."""
@@ -254,24 +257,24 @@ class _Maker:
         )
 
 
-def _with_known_bounds(head: HeadExplanation) -> HeadExplanation:
-    """Where no other weights have the same output, bounds are the weights."""
+def _with_known_bounds(head: HeadExplanation, eps: float) -> HeadExplanation:
+    """Where no other weights have the same output, bounds are the weights. `eps`: of the model's dtype."""
     if head.levels[Level.SIMPLEX.value].verdict != Verdict.GLOBAL.label or head.lower is not None:
         return head
     return replace(
         head,
         lower=head.weights,
         upper=head.weights,
-        possible_tops=_tops(head.weights),
+        possible_tops=_tops(head.weights, eps),
         word_lower=head.word_weights,
         word_upper=head.word_weights,
-        word_possible_tops=_tops(head.word_weights),
+        word_possible_tops=_tops(head.word_weights, eps),
     )
 
 
-def _tops(weights: np.ndarray) -> list[int]:
-    # As in `possible_tops`: closer than that is equal to the model.
-    return np.flatnonzero(weights >= weights.max() - np.finfo(np.float32).eps).tolist()
+def _tops(weights: np.ndarray, eps: float) -> list[int]:
+    greatest = float(weights.max())
+    return np.flatnonzero(weights >= greatest - equal_up_to(greatest, eps)).tolist()
 
 
 def _static(explanation: Explanation) -> Markup:

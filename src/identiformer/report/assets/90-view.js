@@ -196,7 +196,8 @@
       }
       replace(this.says, parts.prediction(explanation), parts.remarks(explanation));
       this.controls.update(explanation, head, state);
-      replace(this.map, parts.headMap(explanation, head, (one) => this.set({ layer: one.layer, head: one.head, row: one.row })), legendOfMap());
+      const map = parts.headMap(explanation, head, (one) => this.set({ layer: one.layer, head: one.head, row: one.row }));
+      replace(this.map, map, map && legendOfMap());
       replace(this.caption, caption(explanation, head, shown));
       if (this.hideTip) this.hideTip();
       const isChosen = state.view === "alternative" && state.word !== null;
