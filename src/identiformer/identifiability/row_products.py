@@ -165,12 +165,12 @@ def _table(
 ) -> Float[Tensor, "R pr"]:
     columns = left.shape[-1] * right.shape[-1]
     step = max(_TABLE // max(columns, 1), 1)
-    sums = left.new_zeros(len(share), columns)
+    sums: Tensor | None = None
     for start in range(0, len(left), step):
         part = slice(start, start + step)
         table = (left[part, :, None] * right[part, None, :]).flatten(1)
-        sums = torch.addmm(sums, share[:, part], table) if start else share[:, part] @ table
-    return sums
+        sums = share[:, part] @ table if sums is None else sums.addmm_(share[:, part], table)
+    return left.new_zeros(len(share), columns) if sums is None else sums
 
 
 def _least(heads: HeadsOfRows, share: Float[Tensor, "H R n"]) -> Float[Tensor, "H R"]:
