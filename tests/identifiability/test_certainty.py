@@ -14,7 +14,9 @@ from identiformer.identifiability import (
 )
 from identiformer.identifiability import certainty as module
 from identiformer.identifiability.certainty import tops_certain
+from identiformer.identifiability.interior import Ends, Programs
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
+from identiformer.identifiability.tops_of_rows import tops_of_rows
 
 
 def heads(seed: int, peaked: float, tokens: int, columns: int, tied: bool = False) -> AttentionHead:
@@ -62,6 +64,74 @@ def test_programs_are_left_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None
             answers += tops_certain(head, certify(head)).flatten().tolist()
     assert 0.2 < sum(answers) / len(answers) < 0.8
     assert asked < 0.3 * len(answers)
+
+
+def many_rows(seed: int, peaked: float, tokens: int, columns: int, causal: bool = False) -> AttentionHead:
+    """`[2, 20]`: two heads with many rows each; with `causal`, every other row sees three tokens fewer."""
+    generator = torch.Generator().manual_seed(seed)
+    keys = torch.randn(2, 1, tokens, 4, generator=generator, dtype=torch.float64)
+    values = torch.randn(2, 1, tokens, columns, generator=generator, dtype=torch.float64)
+    query = peaked * torch.randn(2, 20, 4, generator=generator, dtype=torch.float64)
+    visible = torch.ones(2, 20 if causal else 1, tokens, dtype=torch.bool)
+    if causal:
+        visible[:, ::2, -3:] = False
+    return AttentionHead.from_query(query, keys, values, None, visible, dtype=torch.float32)
+
+
+MANY = [(11, 5, False), (11, 5, True), (13, 3, False), (30, 12, False)]
+
+
+@pytest.mark.parametrize("peaked", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize(("tokens", "columns", "causal"), MANY)
+def test_rows_of_a_head_are_as_certain_as_on_their_own(
+    tokens: int, columns: int, causal: bool, peaked: float
+) -> None:
+    head = many_rows(tokens, peaked, tokens, columns, causal)
+    certain = tops_certain(head, certify(head))
+    for index in torch.ones(2, 20).nonzero().tolist():
+        assert bool(certain[tuple(index)]) == top_is_certain(head, tuple(index))
+
+
+def test_programs_of_many_rows_settle_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[module.Certainty] = []
+
+    def keep(*arguments: object) -> module.Certainty:
+        found.append(tops_of_rows(*arguments))  # pyright: ignore[reportArgumentType]
+        return found[-1]
+
+    monkeypatch.setattr(module, "tops_of_rows", keep)
+    for tokens, columns, causal in MANY:
+        for peaked in (0.3, 1.0, 3.0):
+            head = many_rows(tokens, peaked, tokens, columns, causal)
+            tops_certain(head, certify(head))
+    settled = torch.cat([one.settled for one in found])
+    certain = torch.cat([one.certain for one in found])[settled]
+    assert len(settled) > 100
+    assert settled.double().mean() > 0.95
+    assert 0.2 < certain.double().mean() < 0.9
+
+
+def test_programs_of_many_rows_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = many_rows(1, 1.0, 13, 5)
+    expected = tops_certain(head, certify(head))
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(_: object, point: torch.Tensor, cost: torch.Tensor) -> Ends:
+        return Ends(*torch.rand(2, *cost.shape, generator=generator, dtype=torch.float64))
+
+    def nothing(_: object, point: torch.Tensor, cost: torch.Tensor) -> Ends:
+        return Ends(torch.full_like(cost, torch.nan), torch.full_like(cost, torch.nan))
+
+    for answer in (noise, nothing):
+        monkeypatch.setattr(Programs, "minimise", answer)
+        assert tops_certain(head, certify(head)).equal(expected)
+
+
+def test_pairs_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = many_rows(2, 1.0, 13, 5)
+    expected = tops_certain(head, certify(head))
+    monkeypatch.setattr("identiformer.identifiability.tops_of_rows._NUMBERS_AT_ONCE", 0)
+    assert tops_certain(head, certify(head)).equal(expected)
 
 
 def test_a_bound_worked_by_hand() -> None:

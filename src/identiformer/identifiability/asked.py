@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -41,11 +41,16 @@ def check_groups(groups: Int[Tensor, " n"], tokens: int) -> int:
     return int(groups.max()) + 1
 
 
-def equal_up_to(greatest: float, eps: float) -> float:
+Greatest = TypeVar("Greatest", float, Tensor)
+
+
+def equal_up_to(greatest: Greatest, eps: float) -> Greatest:
     r"""By how much weights of a row may differ that count as equal: less than the model can tell.
 
-    **Arguments:** `greatest`: the greatest of them; `eps`: of the model's dtype.
+    **Arguments:** `greatest`: the greatest of them, of one row or of many; `eps`: of the model's dtype.
     """
+    if isinstance(greatest, Tensor):
+        return (eps * greatest).clamp(min=_SAME)
     return max(_SAME, eps * greatest)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from identiformer.identifiability.asked import equal_up_to
 from identiformer.identifiability.certificate import Certificate, Verdict
 from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.polytope import RowPolytope
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 from identiformer.identifiability.ties import tied_tokens
 from identiformer.identifiability.tops import top_is_certain
+from identiformer.identifiability.tops_of_rows import Certainty, tops_of_rows
 
 # How many of the heaviest tokens are tried as another top before a program decides.
 _TRIED = 4
@@ -55,7 +60,7 @@ def tops_certain(
     rivals = (~tied & head.mask).gather(-1, order)
     heaviest = head.weights.gather(-1, order[..., :1])[..., 0]
     heaviest_rival = head.weights.gather(-1, order).masked_fill(~rivals, -1.0).amax(dim=-1)
-    uncertain = heaviest - heaviest_rival <= (head.eps * heaviest).clamp(min=1e-9)
+    uncertain = heaviest - heaviest_rival <= equal_up_to(heaviest, head.eps)
     settled = uncertain | ~rivals.any(dim=-1)
     if tolerance == 0:
         settled = settled | (certificate.simplex.verdict == Verdict.GLOBAL)
@@ -71,10 +76,39 @@ def tops_certain(
                 rest = _at_most(head, left).masked_fill(tied | ~head.mask, -torch.inf).amax(dim=-1)
                 settled = settled | (always > rest + _ROUNDING)
     certain = ~uncertain
+    if tolerance == 0:
+        for places in _by_head(head, ~settled):
+            of_rows = _of_one_head(head, group, places)
+            certain[places], settled[places] = (found.to(certain.device) for found in of_rows)
+    # Few are left, or outputs that may move, each by a share of its own length.
     for place in (~settled).nonzero():
         index = tuple(int(i) for i in place)
         certain[index] = top_is_certain(head, index, tolerance)
     return certain
+
+
+def _by_head(head: AttentionHead, rows: Bool[Tensor, "*batch"]) -> Iterator[tuple[Tensor, ...]]:
+    """Those of some rows that share their output matrix and what they see, as indices of the batch."""
+    places = rows.nonzero()
+    own = torch.ones(rows.ndim, dtype=torch.bool, device=rows.device)
+    for shared in (head.reduced.shape[:-2], head.mask.shape[:-1]):
+        for dimension, size in enumerate(shared, start=rows.ndim - len(shared)):
+            # Rows differ along it in one of the two.
+            own[dimension] &= size == 1
+    of_head: dict[tuple[int, ...], list[int]] = {}
+    for number, place in enumerate(places * ~own):
+        of_head.setdefault(tuple(int(index) for index in place), []).append(number)
+    for numbers in of_head.values():
+        yield places[numbers].unbind(dim=1)
+
+
+def _of_one_head(
+    head: AttentionHead, group: Int[Tensor, "*batch n"], places: tuple[Tensor, ...]
+) -> Certainty:
+    polytope = RowPolytope(head[tuple(int(index[0]) for index in places)])
+    visible = torch.as_tensor(polytope.visible, device=group.device)
+    weights, tied = (of[places][:, visible].cpu() for of in (head.weights, group))
+    return tops_of_rows(polytope, weights, tied, head.eps)
 
 
 def _another_top_in_reach(

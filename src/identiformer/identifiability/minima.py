@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -34,18 +34,26 @@ class Minima(NamedTuple):
     rows: NDArray[np.float64]
 
 
+class MinimaOfRows(NamedTuple):
+    r"""The same of programs about different rows of weights, as tensors.
+
+    - `settled`: `[g]`: whether `bounds` and `rows` are what [`Minima`][] says. Else `rows` are of no use.
+    - `proofs`: `[g, n]`, $p$: $c \cdot b \ge p \cdot a$ for any row $a$ of the polytope's head and all $b$ with
+      its output, but for $r$, `rounding`, `[g]`.
+    """
+
+    bounds: Float[Tensor, " g"]
+    rows: Float[Tensor, "g n"]
+    settled: Bool[Tensor, " g"]
+    proofs: Float[Tensor, "g n"]
+    rounding: Float[Tensor, " g"]
+
+
 def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     r"""For each objective $c$, the least $c \cdot b$ over the rows $b$ of a polytope.
 
-    Many programs are solved at once ([`Programs`][]), in whichever form of the polytope is smaller, and the
-    result is not taken on trust. Whatever reduced costs $s$ it gives, let $q = P P^\top (c - s)$. For every row
-    $b$ of the polytope, since it is not negative and sums to $\sum a$,
-
-    $$c \cdot b = q \cdot b + (c - q) \cdot b
-    \ge q \cdot a - \sum_i \delta_i |p_i^\top q| + \min_k (c - q)_k \sum a,$$
-
-    and this is the bound. Where no row is at hand that comes within [`EXACT`][] of it, the simplex method
-    decides.
+    Many programs are solved at once ([`minima_of_rows`][]); where that proves no bound that some row comes within
+    [`EXACT`][] of, the simplex method decides.
 
     **Arguments:** `costs`: `[g, n]`, an objective a row.
 
@@ -55,28 +63,55 @@ def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     found = Minima(costs @ weights, np.tile(weights, (len(costs), 1)))
     if polytope.is_point or not len(costs):
         return found
-    a, basis, slack, objectives = (
-        torch.as_tensor(array, device="cpu") for array in (weights, polytope.basis, polytope.slack, costs)
-    )
-    programs = _programs(polytope, a, basis, slack)
+    a = torch.as_tensor(weights, device="cpu")
+    objectives = torch.as_tensor(costs, device="cpu")
+    least = minima_of_rows(polytope, a.expand_as(objectives), objectives)
+    found = Minima(least.bounds.numpy(), least.rows.numpy())
+    for place in np.flatnonzero(~least.settled.numpy()):
+        found.rows[place] = polytope.maximise(-costs[place])
+        found.bounds[place] = costs[place] @ found.rows[place]
+    return found
+
+
+def minima_of_rows(
+    polytope: RowPolytope, weights: Float[Tensor, "g n"], costs: Float[Tensor, "g n"]
+) -> MinimaOfRows:
+    r"""For each row of weights $a$ and objective $c$, the least $c \cdot b$ over the rows $b$ with the output of $a$.
+
+    All programs are solved at once ([`Programs`][]), in whichever form of the polytope is smaller, and the
+    result is not taken on trust. Whatever reduced costs $s$ it gives, let $q = P P^\top (c - s)$. For every row
+    $b$ with the output of $a$, since it is not negative and sums to $\sum a$,
+
+    $$c \cdot b = q \cdot b + (c - q) \cdot b
+    \ge q \cdot a - \sum_i \delta_i |p_i^\top q| + \min_k (c - q)_k \sum a,$$
+
+    and this is the bound. It holds for the $q$ of any program: with $p = q + \min_k (c - q)_k 1$, and where no
+    output moves, $c \cdot b \ge p \cdot a$ for whatever row $a$.
+
+    **Arguments:**
+
+    - `polytope`: of any row of the head that sees the same tokens; no point.
+    - `weights`: `[g, n]`, $a$, of the visible tokens.
+    - `costs`: `[g, n]`, $c$.
+
+    **Returns:** [`MinimaOfRows`][].
+    """
+    basis, slack = (torch.as_tensor(array, device="cpu") for array in (polytope.basis, polytope.slack))
+    programs = _programs(polytope, weights.mean(dim=0), basis, slack)
+    parts: list[MinimaOfRows] = []
     for first in range(0, len(costs), programs.at_once):
-        some = slice(first, first + programs.at_once)
-        cost = objectives[some]
-        own = a.expand_as(cost)
+        a, cost = (given[first : first + programs.at_once] for given in (weights, costs))
         if polytope.null is None:
-            rows, reduced = programs.minimise(own, cost)
+            rows, reduced = programs.minimise(a, cost)
         else:
-            reduced, rows = programs.minimise(cost, own)
-        bounds = _bounds(a, basis, slack, cost, reduced)
+            reduced, rows = programs.minimise(cost, a)
+        bounds, proofs, rounding = _bounds(a, basis, slack, cost, reduced)
         # Put back to where all equalities hold.
         off = (rows - a) @ basis.mT
         rows = rows - (off - off.clamp(-slack, slack)) @ basis
-        found.bounds[some], found.rows[some] = bounds.numpy(), rows.clamp(min=0).numpy()
         settled = ((cost * rows).sum(dim=-1) - bounds <= EXACT) & (rows.amin(dim=-1) >= -_FEASIBLE)
-        for place in first + np.flatnonzero(~settled.numpy()):
-            found.rows[place] = polytope.maximise(-costs[place])
-            found.bounds[place] = costs[place] @ found.rows[place]
-    return found
+        parts.append(MinimaOfRows(bounds, rows.clamp(min=0), settled, proofs, rounding))
+    return MinimaOfRows(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
 def _programs(
@@ -94,14 +129,15 @@ def _programs(
 
 
 def _bounds(
-    a: Float[Tensor, " n"],
+    a: Float[Tensor, "g n"],
     basis: Float[Tensor, "m n"],
     slack: Float[Tensor, " m"],
     cost: Float[Tensor, "g n"],
     reduced: Float[Tensor, "g n"],
-) -> Float[Tensor, " g"]:
-    """What the reduced costs prove, less what rounding may have added to it."""
+) -> tuple[Float[Tensor, " g"], Float[Tensor, "g n"], Float[Tensor, " g"]]:
+    """What the reduced costs prove, less what rounding may have added to it; the proofs, and that rounding."""
     shares = (cost - reduced) @ basis.mT
     rest = cost - shares @ basis
-    proved = (cost - rest) @ a - shares.abs() @ slack + rest.amin(dim=-1) * a.sum()
-    return proved - ROUNDING * (1 + lengths(shares))
+    proofs = cost - rest + rest.amin(dim=-1, keepdim=True)
+    rounding = ROUNDING * (1 + lengths(shares))
+    return (proofs * a).sum(dim=-1) - shares.abs() @ slack - rounding, proofs, rounding
