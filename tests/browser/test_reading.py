@@ -193,9 +193,11 @@ def test_the_tip_is_below_the_word_where_there_is_room(viewer):
     word.hover()
     tip, box = page.locator(".tip").bounding_box(), word.bounding_box()
     assert tip["y"] >= box["y"] + box["height"]
-    low = viewer(page_of(text_of(["one", "two"], [head([0.5, 0.5])])), height=500)
+    # A window that ends a little below the word.
+    low = viewer(
+        page_of(text_of(["one", "two"], [head([0.5, 0.5])])), height=round(box["y"] + box["height"]) + 40
+    )
     word = low.locator(".stage .word").first
-    word.evaluate("w => window.scrollBy(0, w.getBoundingClientRect().bottom - innerHeight + 60)")
     word.hover()
     tip, box = low.locator(".tip").bounding_box(), word.bounding_box()
     assert tip["y"] + tip["height"] <= box["y"]
