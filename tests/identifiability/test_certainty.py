@@ -129,9 +129,10 @@ def test_programs_of_many_rows_are_not_trusted(monkeypatch: pytest.MonkeyPatch) 
 
 def test_pairs_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     head = many_rows(2, 1.0, 13, 5)
-    expected = tops_certain(head, certify(head))
-    monkeypatch.setattr("identiformer.identifiability.tops_of_rows._NUMBERS_AT_ONCE", 0)
-    assert tops_certain(head, certify(head)).equal(expected)
+    certificate = certify(head)
+    expected = tops_certain(head, certificate)
+    monkeypatch.setattr("identiformer.identifiability.pieces._NUMBERS_AT_ONCE", 0)
+    assert tops_certain(head, certificate).equal(expected)
 
 
 def test_a_bound_worked_by_hand() -> None:

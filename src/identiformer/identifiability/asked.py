@@ -41,10 +41,10 @@ def check_groups(groups: Int[Tensor, " n"], tokens: int) -> int:
     return int(groups.max()) + 1
 
 
-Greatest = TypeVar("Greatest", float, Tensor)
+_Greatest = TypeVar("_Greatest", float, Tensor)
 
 
-def equal_up_to(greatest: Greatest, eps: float) -> Greatest:
+def equal_up_to(greatest: _Greatest, eps: float) -> _Greatest:
     r"""By how much weights of a row may differ that count as equal: less than the model can tell.
 
     **Arguments:** `greatest`: the greatest of them, of one row or of many; `eps`: of the model's dtype.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch import Tensor
 from identiformer.identifiability.asked import equal_up_to
 from identiformer.identifiability.certificate import Certificate, Verdict
 from identiformer.identifiability.head import AttentionHead
+from identiformer.identifiability.layout import Layout
 from identiformer.identifiability.polytope import RowPolytope
 from identiformer.identifiability.spectrum import centre, output_scale, spectrum
 from identiformer.identifiability.ties import tied_tokens
@@ -76,10 +76,8 @@ def tops_certain(
                 rest = _at_most(head, left).masked_fill(tied | ~head.mask, -torch.inf).amax(dim=-1)
                 settled = settled | (always > rest + _ROUNDING)
     certain = ~uncertain
-    if tolerance == 0:
-        for places in _by_head(head, ~settled):
-            of_rows = _of_one_head(head, group, places)
-            certain[places], settled[places] = (found.to(certain.device) for found in of_rows)
+    if tolerance == 0 and not bool(settled.all()):
+        certain, settled = _by_programs(head, group, certain, settled)
     # Few are left, or outputs that may move, each by a share of its own length.
     for place in (~settled).nonzero():
         index = tuple(int(i) for i in place)
@@ -87,28 +85,27 @@ def tops_certain(
     return certain
 
 
-def _by_head(head: AttentionHead, rows: Bool[Tensor, "*batch"]) -> Iterator[tuple[Tensor, ...]]:
-    """Those of some rows that share their output matrix and what they see, as indices of the batch."""
-    places = rows.nonzero()
-    own = torch.ones(rows.ndim, dtype=torch.bool, device=rows.device)
-    for shared in (head.reduced.shape[:-2], head.mask.shape[:-1]):
-        for dimension, size in enumerate(shared, start=rows.ndim - len(shared)):
-            # Rows differ along it in one of the two.
-            own[dimension] &= size == 1
-    of_head: dict[tuple[int, ...], list[int]] = {}
-    for number, place in enumerate(places * ~own):
-        of_head.setdefault(tuple(int(index) for index in place), []).append(number)
-    for numbers in of_head.values():
-        yield places[numbers].unbind(dim=1)
-
-
-def _of_one_head(
-    head: AttentionHead, group: Int[Tensor, "*batch n"], places: tuple[Tensor, ...]
+def _by_programs(
+    head: AttentionHead,
+    group: Int[Tensor, "*batch n"],
+    certain: Bool[Tensor, "*batch"],
+    settled: Bool[Tensor, "*batch"],
 ) -> Certainty:
-    polytope = RowPolytope(head[tuple(int(index[0]) for index in places)])
-    visible = torch.as_tensor(polytope.visible, device=group.device)
-    weights, tied = (of[places][:, visible].cpu() for of in (head.weights, group))
-    return tops_of_rows(polytope, weights, tied, head.eps)
+    """What is certain and what is settled, after programs of all rows of a head that are not."""
+    layout = Layout.of(head)
+    certain, settled = layout.by_row(certain).clone(), layout.by_row(settled).clone()
+    of_rows = [layout.by_row(tensor, 1) for tensor in (head.weights, group)]
+    for number, rows in enumerate(~settled):
+        row = rows.nonzero()[:, 0]
+        if not len(row):
+            continue
+        any_row = np.unravel_index(number * len(rows) + int(row[0]), head.batch_shape)
+        polytope = RowPolytope(head[tuple(int(place) for place in any_row)])
+        visible = torch.as_tensor(polytope.visible, device=group.device)
+        weights, tied = (tensor[number, row][:, visible].cpu() for tensor in of_rows)
+        found = tops_of_rows(polytope, weights, tied, head.eps)
+        certain[number, row], settled[number, row] = (answer.to(certain.device) for answer in found)
+    return Certainty(layout.batch(certain), layout.batch(settled))
 
 
 def _another_top_in_reach(

@@ -60,9 +60,8 @@ def minima(polytope: RowPolytope, costs: NDArray[np.float64]) -> Minima:
     **Returns:** [`Minima`][].
     """
     weights = polytope.weights
-    found = Minima(costs @ weights, np.tile(weights, (len(costs), 1)))
     if polytope.is_point or not len(costs):
-        return found
+        return Minima(costs @ weights, np.tile(weights, (len(costs), 1)))
     a = torch.as_tensor(weights, device="cpu")
     objectives = torch.as_tensor(costs, device="cpu")
     least = minima_of_rows(polytope, a.expand_as(objectives), objectives)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from jaxtyping import Int
+from torch import Tensor
 
 from identiformer.identifiability.head import AttentionHead
 from identiformer.identifiability.layout import Layout
+from identiformer.identifiability.linalg import split
 
 # Numbers that one step may hold for a batch: 2^24 float64 are 128 MiB.
 _NUMBERS_AT_ONCE = 2**24
@@ -49,6 +54,17 @@ def halves_by_head(head: AttentionHead) -> Halves | None:
 def at_once(numbers: int) -> int:
     """How many at once, of what needs so many numbers each."""
     return max(_NUMBERS_AT_ONCE // max(numbers, 1), 1)
+
+
+def in_parts(places: Sequence[Int[Tensor, " k"]], numbers: int) -> Iterator[tuple[Int[Tensor, " _"], ...]]:
+    """Places, an index for each dimension, in parts of as many as can be held at once; none of no places.
+
+    **Arguments:** `places`: as `nonzero(as_tuple=True)` gives them; `numbers`: how many each of them needs.
+    """
+    each = at_once(numbers)
+    for part in zip(*(split(index, each) for index in places), strict=True):
+        if len(part[0]):
+            yield part
 
 
 def _split(head: AttentionHead, dimension: int) -> Halves:

@@ -37,10 +37,9 @@ from identiformer.identifiability.linalg import (
     eigenvalues,
     singular_values,
     solve_lower,
-    split,
     square_norm,
 )
-from identiformer.identifiability.pieces import at_once
+from identiformer.identifiability.pieces import in_parts
 from identiformer.identifiability.row_products import HeadsOfRows, RowProducts, by_tables, by_tangents
 
 # The share by which the factor of Z may change singular values, at most: as long as its square does not count.
@@ -92,11 +91,8 @@ def _again(
     squared: bool,
 ) -> _Found:
     """`found`, with some rows computed from tangents of their own."""
-    rest = open_ones.nonzero(as_tuple=True)
-    each = at_once(heads.reduced[0].numel() + heads.coordinates[0].numel())
-    for place in zip(*(split(index, each) for index in rest), strict=True):
-        if len(place[0]) == 0:
-            continue
+    each = heads.reduced[0].numel() + heads.coordinates[0].numel()
+    for place in in_parts(open_ones.nonzero(as_tuple=True), each):
         some = _in_pieces(heads.at(place[0]), share[place][:, None], eps, squared)
         counts = Count(
             *(old.index_put(place, new[:, 0]) for old, new in zip(found.counts, some.counts, strict=True))

@@ -7,7 +7,6 @@ a token that could be at its top, all but one or two in a hundred are settled by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -15,20 +14,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from identiformer.identifiability.asked import equal_up_to
-from identiformer.identifiability.linalg import split
 from identiformer.identifiability.minima import MinimaOfRows, minima_of_rows
+from identiformer.identifiability.pieces import at_once, in_parts
 from identiformer.identifiability.polytope import RowPolytope
 
-# How many tokens of a row are tried at once, at first; then twice as many, and so on, within these numbers.
+# How many tokens of a row are tried at once, at first; then twice as many, and so on.
 _FIRST = 1
-_NUMBERS_AT_ONCE = 2**22
+# A program's row, its proof, what they start from.
+_NUMBERS_A_TOKEN = 4
 
 
 class Certainty(NamedTuple):
-    """`certain`: `[r]`, whether a row's top is, and `settled`, `[r]`: where that is beyond doubt."""
+    """`certain`: `[*rows]`, whether a row's top is, and `settled`, `[*rows]`: where that is beyond doubt."""
 
-    certain: Bool[Tensor, " r"]
-    settled: Bool[Tensor, " r"]
+    certain: Bool[Tensor, "*rows"]
+    settled: Bool[Tensor, "*rows"]
 
 
 def tops_of_rows(
@@ -73,7 +73,8 @@ def tops_of_rows(
         more *= 2
     # Those who can have that much, but perhaps only when the top has more: it alone against each of them.
     doubted = ~least.settled
-    for row, token in _in_parts(doubtful & ~uncertain[:, None]):
+    pairs = (doubtful & ~uncertain[:, None]).nonzero(as_tuple=True)
+    for row, token in in_parts(pairs, _NUMBERS_A_TOKEN * weights.shape[-1]):
         ahead = minima_of_rows(polytope, weights[row], unit[top[row]] - unit[token])
         uncertain[row[ahead.settled & _seen_on_top(ahead.rows, rivals[row], room[row])]] = True
         doubted[row[~ahead.settled | (ahead.bounds <= room[row])]] = True
@@ -109,17 +110,10 @@ def _heaviest(
     weights: Float[Tensor, "r n"], pairs: Bool[Tensor, "r n"], number: int
 ) -> tuple[Int[Tensor, " g"], Int[Tensor, " g"]]:
     """Pairs of a row and a token, up to `number` of a row, its heaviest ones."""
-    number = min(number, weights.shape[-1], max(_NUMBERS_AT_ONCE // weights.numel(), 1))
+    number = min(number, weights.shape[-1], at_once(_NUMBERS_A_TOKEN * weights.numel()))
     heaviest = weights.masked_fill(~pairs, -1.0).topk(number, dim=-1)
     row, place = (heaviest.values >= 0).nonzero(as_tuple=True)
     return row, heaviest.indices[row, place]
-
-
-def _in_parts(pairs: Bool[Tensor, "r n"]) -> Iterator[tuple[Int[Tensor, " g"], Int[Tensor, " g"]]]:
-    size = max(_NUMBERS_AT_ONCE // pairs.shape[-1], 1)
-    for part in zip(*(split(places, size) for places in pairs.nonzero(as_tuple=True)), strict=True):
-        if len(part[0]):
-            yield part
 
 
 def _seen_on_top(
